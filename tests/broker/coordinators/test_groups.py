@@ -198,6 +198,33 @@ def test_offsets_of_a_transaction_become_visible_with_it(tmp_path):
     run(work())
 
 
+def test_offsets_of_a_topic_that_is_made_again_while_they_are_verified_are_not_the_new_ones(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await client.create("other")
+            producer, gate, second = await client.init("x"), broker.node.gate, await Client.connect(broker)
+            ask = gate.ask
+
+            async def ask_while_it_is_made_again(*asked):
+                refused = await ask(*asked)
+                await second.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
+                await second.create("t")
+                return refused
+
+            gate.ask = ask_while_it_is_made_again
+            request = txn_request(producer, 3)
+            request.topics.append(request.topics[0].replace(name="other"))
+            reply = await client.call(request, 5)
+            assert [each.partitions[0].error_code for each in reply.topics] == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE]
+            await client.end("x", producer, commit=True)
+            await eventually(lambda: is_complete(client, "x"))
+            assert await committed(client) == -1
+            second.close()
+
+    run(work())
+
+
 def test_the_old_protocol_adds_the_group_first(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (_, client):

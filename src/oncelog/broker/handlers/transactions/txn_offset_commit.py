@@ -70,12 +70,18 @@ async def _handle(node: Node, request: Request) -> TxnOffsetCommitResponse:
 
 
 async def _commit(node: Node, request: Request, message: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    topic_ids = {each.name: node.metadata.topics[each.name].topic_id for each in message.topics}
     await node.groups.admit(message.group_id)
     asked = [TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions]
     await node.groups.admit_offsets(message.group_id, asked, len(asked))
     coordinator = await node.groups.coordinator_of(message.group_id)
     partition = coordinator.partition
     guard = await _guard(node, request, message, partition)
+    # Meanwhile a topic may have been deleted, and another one made under its name: these are no positions in that one.
+    there = [each for each in message.topics if topic_ids[each.name] in node.metadata.topics_by_id]
+    if not there:
+        return TxnOffsetCommitResponse()
+    message = message.replace(topics=there)
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     decision = coordinator.machine.txn_commit_offsets(message, node.groups.now_ms(coordinator))
     reply: TxnOffsetCommitResponse = await coordinator.perform(decision, producer=producer, guard=guard)
