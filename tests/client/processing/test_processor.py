@@ -503,6 +503,75 @@ def test_until_end_waits_for_its_share_of_a_group_that_another_one_has_just_left
     run(work)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_until_end_waits_for_its_share_of_a_member_that_leaves_while_it_looks(protocol, monkeypatch):
+    """In the moment in which it asks whether the group has shared out all, the one that had all leaves."""
+
+    async def work(bootstrap):
+        await fill(bootstrap, 30, partitions=1)
+        how = {"group_protocol": protocol}
+        if protocol == "classic":
+            how["partition_assignment_strategy"] = "cooperative-sticky"  # who has it keeps it
+        options = given(bootstrap, **how)
+        other = Consumer("in", group_id="g", bootstrap_servers=bootstrap, enable_auto_commit=False, **how)
+        await other.start()
+        polling = asyncio.ensure_future(poll_on(other))
+        await until(other.assignment)
+        described = Consumer._described
+        asked = []
+
+        async def as_the_other_leaves(self, message):
+            asked.append(message)
+            if len(asked) == 1:
+                polling.cancel()
+                await other.stop()
+            return await described(self, message)
+
+        monkeypatch.setattr(Consumer, "_described", as_the_other_leaves)
+        found = await oncelog.process("in", **options)
+        assert asked
+        assert found.consumed_record_count == 30
+
+    async def poll_on(member):
+        while True:
+            member.pause(*member.assignment())
+            await member.poll(timeout_ms=100)
+
+    run(work)
+
+
+def test_until_end_waits_for_a_share_that_its_member_has_not_heard_of(monkeypatch):
+    """KIP-848: the broker has told it already, and the answer is on its way or not looked at."""
+
+    async def work(bootstrap):
+        await fill(bootstrap, 30, partitions=1)
+        described, shares = Consumer._described, []
+
+        async def when_it_has_a_share(self, message):
+            while True:
+                group = await described(self, message)
+                shares.append([len(member.assignment.topic_partitions) for member in group.members])
+                if any(shares[-1]):
+                    return group
+                await asyncio.sleep(0.01)
+
+        async def without_partitions(self, timeout_ms, records_max):
+            """What is here is taken over when a member without partitions has looked at its group."""
+            if not shares:
+                await asyncio.sleep(0.01)
+                return []
+            return await polled(self, timeout_ms, records_max)
+
+        polled = Consumer.poll
+        monkeypatch.setattr(Consumer, "_described", when_it_has_a_share)
+        monkeypatch.setattr(Consumer, "poll", without_partitions)
+        found = await oncelog.process("in", **given(bootstrap, group_protocol="consumer"))
+        assert shares[-1] == [1]
+        assert found.consumed_record_count == 30
+
+    run(work)
+
+
 @pytest.mark.parametrize("protocol", ["cooperative", "eager", "consumer"])
 def test_members_that_come_and_go_write_each_record_once(protocol):
     options = {

@@ -26,6 +26,7 @@ from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
 from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from oncelog.wire.messages.describe_groups import DescribeGroupsRequest
 
 log = logging.getLogger("oncelog.client")
 
@@ -156,19 +157,33 @@ class GroupPart:
         return _nothing()
 
     async def _is_settled(self) -> bool:
-        """Whether the group has shared out all that there is, so that a member without partitions gets none. A broker of
-        KIP-848 tells a member of its share some time after it joined: only the group's state says that it has none."""
+        """Whether the group has shared out all that there is, so that a member without partitions gets none. Both protocols
+        tell a member of its share some time after it joined, or after another one left: only the group's state says that it
+        has none."""
         if self._protocol is None:
-            return self._has_joined
-        message = ConsumerGroupDescribeRequest(group_ids=[self._protocol.group_id])
-        response = await self._cluster.ask_coordinator(group_key(self._protocol.group_id), message)
+            group = await self._described(DescribeGroupsRequest(groups=[self.group_metadata().group_id]))
+            # In a stable group an answer with its share may still be on its way.
+            membership = self._membership
+            is_waiting = membership is None or membership.is_joining or membership.to_take_over is not None
+            return group.group_state == "Stable" and self._has_joined and not is_waiting
+        group = await self._described(ConsumerGroupDescribeRequest(group_ids=[self._protocol.group_id]))
+        has_any = any(self._count_of(name) for name in self._topics)
+        shares = {
+            member.member_id: bool(member.assignment.topic_partitions or member.target_assignment.topic_partitions)
+            for member in group.members
+        }
+        # Its own share, too, is the group's before it has heard of it.
+        gets_none = not shares.get(self._protocol.metadata().member_id, True)
+        return group.group_state == "Stable" and gets_none and (any(shares.values()) or not has_any)
+
+    async def _described(self, message: DescribeGroupsRequest | ConsumerGroupDescribeRequest) -> Any:
+        group_id = self.group_metadata().group_id
+        response = await self._cluster.ask_coordinator(group_key(group_id), message)
         (group,) = response.groups
         if group.error_code:
             text = group.error_message or "its state could not be told"
-            raise self._cluster.refusal(group.error_code, f"group {group.group_id!r}: {text}", group.group_id)
-        has_any = any(self._count_of(name) for name in self._topics)
-        is_shared_out = any(member.assignment.topic_partitions for member in group.members)
-        return group.group_state == "Stable" and (is_shared_out or not has_any)
+            raise self._cluster.refusal(group.error_code, f"group {group_id!r}: {text}", group_id)
+        return group
 
     # -- the protocol of KIP-848: the broker assigns
 
