@@ -146,3 +146,10 @@ def test_the_nearest_option_is_named_where_one_is_near(name: str, near: str | No
     with pytest.raises(ConfigurationError) as refused:
         ProducerConfig.of({name: "x"})
     assert str(refused.value).endswith(f"did you mean {near}?" if near else f"unknown option {name!r}")
+
+
+@pytest.mark.parametrize("name", ["", ".", "a b", "x" * 250])
+def test_a_static_members_name_keeps_the_rule_of_topics_names(name):
+    with pytest.raises(ConfigurationError, match="group_instance_id="):
+        ConsumerConfig.of({"group_id": "g", "group_instance_id": name})
+    assert ConsumerConfig.of({"group_id": "g", "group_instance_id": "host-1.a_b"}).group_instance_id == "host-1.a_b"

@@ -19,6 +19,7 @@ from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
+from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec, Compression
 
@@ -411,6 +412,8 @@ class ConsumerConfig(ClientConfig):
             raise ConfigurationError(f"auto_offset_reset={self.auto_offset_reset:.80}: {error}") from None
         if self.group_id == "":
             raise ConfigurationError("group_id must not be empty")
+        if self.group_instance_id is not None and (fault := topic_name_fault(self.group_instance_id)) is not None:
+            raise ConfigurationError(f"group_instance_id={self.group_instance_id!r:.80}: {fault}")  # as a topic's name
         for name in self.assignment_strategies:
             _one_of("partition_assignment_strategy", name, tuple(ASSIGNORS))
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
