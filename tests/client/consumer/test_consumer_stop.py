@@ -5,12 +5,13 @@ import logging
 from functools import partial
 
 import pytest
-from evidence.world.client import ScriptedBroker, run
+from evidence.world.client import NO_ANSWER, ScriptedBroker, run
 
 from oncelog import errors, sync
 from oncelog.client.consumer import consumer as module
+from oncelog.wire.api import ApiKey
 from tests.client.consumer import test_classic_protocol, test_consumer_protocol
-from tests.client.consumer.test_consumer import consumer
+from tests.client.consumer.test_consumer import ZERO, consumer
 
 NO_MEMBER = (ScriptedBroker, {})
 CLASSIC = (test_classic_protocol.Coordinator, {"group_id": "g"})
@@ -137,3 +138,47 @@ def test_a_poll_that_commits_beside_a_stop_is_told_that_it_was_stopped(broker, c
 
     for wait_ms in range(0, 400, 3):
         run(partial(work, wait_ms=wait_ms))
+
+
+CALLS = {
+    "poll": lambda c: c.poll(100),
+    "poll_arrow": lambda c: c.poll_arrow(100),
+    "position": lambda c: c.position(ZERO),
+    "committed": lambda c: c.committed([ZERO]),
+    "commit": lambda c: c.commit({ZERO: 1}),
+    "end_offsets": lambda c: c.end_offsets([ZERO]),
+    "partitions_for_topic": lambda c: c.partitions_for_topic("t"),
+    "assign": lambda c: c.assign([ZERO]),
+    "subscribe": lambda c: c.subscribe(["t"]),
+    "unsubscribe": lambda c: c.unsubscribe(),
+}
+
+
+@pytest.mark.parametrize(("broker", "config"), [NO_MEMBER, CLASSIC, KIP_848])
+@pytest.mark.parametrize("state", ["stopped", "its start was cancelled", "its start failed"])
+@pytest.mark.parametrize("call", CALLS)
+def test_one_that_is_over_says_so_whatever_is_asked_of_it(broker, config, state, call):
+    async def work():
+        served = broker()
+        quick = {"default_api_timeout_ms": 300, "request_timeout_ms": 300}
+        c = consumer(served, "t", **config, **quick)
+        if state == "its start failed":
+            served.script(ApiKey.METADATA, *[NO_ANSWER] * 10)
+            with pytest.raises(errors.RequestTimedOut):
+                await c.start()
+        else:
+            starting = asyncio.ensure_future(c.start())
+            if state == "stopped":
+                await starting
+                await c.stop()
+            else:
+                await asyncio.sleep(0)
+                starting.cancel()
+                await asyncio.gather(starting, return_exceptions=True)
+        with pytest.raises(errors.IllegalState):
+            asked = CALLS[call](c)
+            if asked is not None:
+                await asked
+        await c.stop()
+
+    run(work)

@@ -196,6 +196,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`, and looks
         for topics that came every `metadata_max_age_ms`.
         """
+        self._check_not_over()
         names = tuple(arguments.texts("topics", topics))
         if names and pattern is not None and not self._config.uses_consumer_protocol:
             raise arguments.refuse("pattern", pattern, "None where topics are named")
@@ -222,6 +223,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     def unsubscribe(self) -> None:
         """Read nothing, and leave the group."""
+        self._check_not_over()
         self._topics, self._pattern = (), None
         self._cluster.tracks_all = False
         if self._is_started:
@@ -232,6 +234,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""
+        self._check_not_over()
         if self._is_member:
             raise IllegalState("this consumer's partitions are assigned by its group")
         self._take_by_hand(partitions)
@@ -343,9 +346,14 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
                 chores_ms.append(self._next_auto_commit_ms - now_ms)
         return max(min(chores_ms), 10) / 1000
 
-    def _check_running(self) -> None:
+    def _check_not_over(self) -> None:
         if self._is_stopped:
             raise IllegalState("this consumer is not running: it was stopped, make a new one")
+        if self._cluster.is_closed:
+            raise IllegalState("this consumer is not running: its start failed, make a new one")
+
+    def _check_running(self) -> None:
+        self._check_not_over()
         if not self._is_started:
             raise IllegalState("this consumer is not running: use `async with`, or call start()")
         self._cluster.check_loop()

@@ -36,6 +36,7 @@ log = logging.getLogger("oncelog.client")
 
 POLL_TIMEOUT_MS = 1000
 STOPPED = "this share consumer was stopped: make another"
+NOT_CONNECTED = "this share consumer is not connected, its start failed: make another"
 LOST = "its connection was lost before it was said to be done: others may have it"
 SAID_WITHIN_MS = 1000.0  # what `async for` says is sent so soon, and ...
 SAID_WITHIN_LOCKS = 1 / 8  # ... in this part of the time that a member has a record
@@ -114,6 +115,8 @@ class ShareConsumer:
         wanted = tuple(dict.fromkeys(arguments.texts("topics", topics)))
         if self._is_stopped:
             raise IllegalState(STOPPED)
+        if self._cluster.is_closed:
+            raise IllegalState(NOT_CONNECTED)
         if self._is_started:
             self._cluster.check_loop()
         self._topics = wanted
@@ -222,7 +225,7 @@ class ShareConsumer:
         if not self._is_started or self._is_stopped:
             raise IllegalState(STOPPED if self._is_stopped else "this share consumer is not started: `async with` it")
         if self._cluster.is_closed:
-            raise IllegalState("this share consumer is not connected, its start failed: make another")
+            raise IllegalState(NOT_CONNECTED)
         self._cluster.check_loop()
         for error in (self._failure, self._member.error):
             if error is not None:
