@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from oncelog import Admin, Broker, Consumer, Producer, TopicPartition
+from oncelog.testing import FaultyProxy
 
 WAIT_S = 60  # for a hang
 HOUR_MS = 3_600_000
@@ -151,5 +152,26 @@ def test_a_topic_of_a_pattern_that_is_deleted_and_made_again(protocol):
                 await produce(bootstrap, "a1", *range(200, 208), partitions=[0])
                 await reader.until(lambda: len(reader.values) == 17)
                 assert reader.values[9:] == [b"0-%d" % n for n in range(200, 208)]
+
+    run(work)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_static_member_whose_join_was_heard_and_not_answered_comes_in(protocol):
+    async def work(bootstrap):
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            await producer.send_and_wait("t", b"x")
+        async with FaultyProxy(bootstrap) as proxy:
+            proxy.drop("ConsumerGroupHeartbeat" if protocol == "consumer" else "JoinGroup", after=True, nth=1)
+            options = {
+                "group_id": "g",
+                "group_instance_id": "i",
+                "auto_offset_reset": "earliest",
+                **PROTOCOLS[protocol],
+            }
+            async with Consumer("t", bootstrap_servers=proxy.bootstrap_servers, **options) as member:
+                while not (records := await member.poll(timeout_ms=500)):
+                    pass
+                assert [record.value for record in records] == [b"x"]
 
     run(work)

@@ -257,3 +257,66 @@ def test_an_older_epoch_takes_nothing_back():
     assert made.heard(answer(1, {U: [5]})) is Heard.LATE
     assert (made.member_epoch, made.assigned) == (2, {T: frozenset({0, 1})})
     assert said(made.request())["topics"] == ["s", "t"], "it asks for the whole assignment"
+
+
+def lost_join(**identity):
+    made = member(**identity)
+    made.request()
+    assert made.goes_out()
+    made.unanswered()
+    assert said(made.request())["epoch"] == 0
+    return made
+
+
+UNRELEASED = ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_a_static_member_whose_join_was_not_answered_gives_its_name_back_and_joins_anew():
+    made = lost_join(instance_id="i")
+    assert made.heard(answer(0, error_code=UNRELEASED)) is Heard.LATER
+    request = made.request()
+    assert (request.member_epoch, request.instance_id, request.member_id) == (-2, "i", "m")
+    assert made.heard(answer(-2)) is Heard.LATER
+    assert not made.is_joined
+    assert said(made.request()) == {"epoch": 0, "timeout": 9_000, "topics": ["s", "t"], "pattern": None, "owned": {}}
+    assert made.heard(answer(3, {T: [0]})) is Heard.ASSIGNED
+    assert made.is_joined
+
+
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_INSTANCE_ID, ErrorCode.UNKNOWN_MEMBER_ID, 0])
+def test_the_name_of_another_one_is_refused_after_one_try(code):
+    made = lost_join(instance_id="i")
+    made.heard(answer(0, error_code=UNRELEASED))
+    made.request()
+    assert made.heard(answer(0, error_code=code)) is Heard.LATER
+    made.request()
+    assert made.heard(answer(0, error_code=UNRELEASED)) is Heard.REFUSED
+
+
+@pytest.mark.parametrize("passing", ["unanswered", ErrorCode.NOT_COORDINATOR])
+def test_a_name_is_given_back_until_somebody_has_heard_it(passing):
+    made = lost_join(instance_id="i")
+    made.heard(answer(0, error_code=UNRELEASED))
+    made.request()
+    if passing == "unanswered":
+        made.unanswered()
+    else:
+        assert made.heard(answer(0, error_code=passing)) is Heard.LATER
+    assert made.request().member_epoch == -2
+
+
+def test_a_name_that_is_owned_is_refused_where_every_join_was_answered():
+    made = member(instance_id="i")
+    made.request()
+    made.goes_out()
+    assert made.heard(answer(0, error_code=ErrorCode.NOT_COORDINATOR)) is Heard.LATER
+    made.request()
+    assert made.heard(answer(0, error_code=UNRELEASED)) is Heard.REFUSED
+
+
+def test_a_join_that_never_left_was_not_heard_by_anybody():
+    made = member(instance_id="i")
+    made.request()
+    made.unanswered()
+    made.request()
+    assert made.heard(answer(0, error_code=UNRELEASED)) is Heard.REFUSED

@@ -5,6 +5,10 @@ tells everything, and so does every tenth heartbeat, in case an assignment was l
 heartbeat of a lost connection may have taken the answer along. It owns what the application has taken over (`owned`),
 not what it was assigned: the broker gives a partition to nobody else before the member has said that it does not own it
 any more. A member that was fenced owns nothing once the application has let go, and joins again with the same id.
+
+The join of a static member whose answer was lost cannot be repeated: its name is owned then, be it by itself
+(UNRELEASED_INSTANCE_ID, also Apache Kafka's answer). So it gives the name back, as a member that leaves does, and joins anew;
+if the name is another one's the broker refuses that, and the application hears of it.
 """
 
 from __future__ import annotations
@@ -86,6 +90,7 @@ class ConsumerMembership:
         self._told: _Told | None = None
         self._telling: _Told | None = None
         self._since_all = 0  # requests since one that said everything
+        self._join_is_unheard = self._must_release = False  # of a static member: see above
 
     # -- what the application does ---------------------------------------------------------------------------------
 
@@ -138,6 +143,8 @@ class ConsumerMembership:
         assert not (is_join and self.owned), "who joins owns nothing"
         told, now = self._told, self._now()
         self._telling = now
+        if self._must_release:
+            return self.leave_request()
         says_all = is_join or told is None or self._since_all + 1 >= SAYS_ALL_EVERY
         self._since_all = 0 if says_all else self._since_all + 1
         identity = self.identity
@@ -181,8 +188,15 @@ class ConsumerMembership:
         if told is None:
             return Heard.LATE  # it left, or was put out, since it asked
         code = response.error_code
+        if self._must_release and code not in _LATER:
+            self._must_release = self._join_is_unheard = False
+            self._told = None
+            return Heard.LATER  # whatever it said: the join tells whose the name is
         if code:
             self._told = None
+            if code == ErrorCode.UNRELEASED_INSTANCE_ID and self._join_is_unheard:
+                self._must_release = True
+                return Heard.LATER
             if code in _FENCED:
                 self.may_be_member &= code != ErrorCode.UNKNOWN_MEMBER_ID
                 self._fence()
@@ -192,6 +206,7 @@ class ConsumerMembership:
             self._told = None
             return Heard.LATE
         self._told = told
+        self._join_is_unheard = False
         self.member_epoch = response.member_epoch
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is None:
@@ -210,11 +225,13 @@ class ConsumerMembership:
 
     def unanswered(self) -> None:
         """Nobody knows whether the broker heard the last request: the next one says everything."""
+        if self._telling is not None and self.identity.instance_id is not None and not self.is_joined:
+            self._join_is_unheard = self.may_be_member
         self._told = self._telling = None
 
     def left(self) -> None:
         """The member is out by its own wish, and says so (`leave_request`)."""
-        self.may_be_member = False
+        self.may_be_member = self._join_is_unheard = self._must_release = False
         self._fence()
 
     def _fence(self) -> None:
