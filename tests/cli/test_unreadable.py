@@ -72,7 +72,7 @@ def test_a_groups_other_positions_are_shown(damaged: Cli) -> None:
 
 
 def test_what_is_sent_there_fails_within_the_timeout_and_says_why(damaged: Cli) -> None:
-    result = damaged("produce", "lost", "-p", 0, "--timeout", "3s", stdin="x\n", status=1)
+    result = damaged("produce", "lost", "-p", 0, "--timeout", "5s", stdin="x\n", status=1)
     assert "KAFKA_STORAGE_ERROR" in result.stderr
     assert OFFLINE in result.stderr
     assert "is a broker listening" not in result.stderr

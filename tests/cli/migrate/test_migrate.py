@@ -130,7 +130,7 @@ def test_what_cannot_be_done_is_refused(brokers: tuple[str, str]) -> None:
         (["nowhere"], destination, "at the source"),
         (["__consumer_offsets"], destination, "cannot be moved"),
         (["two", "--group", "nobody"], source, "same cluster"),
-        (["two", "--timeout", "1s"], "127.0.0.1:1", "destination:"),
+        (["two", "--timeout", "5s"], "127.0.0.1:1", "destination:"),
     ]:
         status, _, said = migrate(source, to, *words)
         assert status in (1, 2)

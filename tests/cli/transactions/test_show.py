@@ -44,7 +44,7 @@ def test_listed_with_filters(cli: Cli, state: str) -> None:
 def test_a_broker_that_stands_still_hides_nothing_of_the_others(cli: Cli, state: str, command: str) -> None:
     cli("consume", "list", "--group", "list-group", "-e")
     with one_more_that_stands_still():
-        shown = cli(command, "list", "--timeout", "3s", status=1)
+        shown = cli(command, "list", "--timeout", "5s", status=1)
     assert ("list-open" if command == "transactions" else "list-group") in shown.stdout
     (line,) = shown.stderr.splitlines()
     what = "transactional ids" if command == "transactions" else "groups"
@@ -54,8 +54,8 @@ def test_a_broker_that_stands_still_hides_nothing_of_the_others(cli: Cli, state:
 def test_a_coordinator_that_stands_still_hides_no_description_of_the_others(cli: Cli, state: str) -> None:
     cli("consume", "list", "--group", "list-other", "-e")
     with one_more_that_stands_still(coordinates=["list-done", "list-group"]):
-        shown = cli("transactions", "describe", "list-open", "list-done", "--timeout", "3s", status=1)
-        none = cli("groups", "describe", "--members", "list-other", "list-group", "--timeout", "3s", status=1)
+        shown = cli("transactions", "describe", "list-open", "list-done", "--timeout", "5s", status=1)
+        none = cli("groups", "describe", "--members", "list-other", "list-group", "--timeout", "5s", status=1)
     assert "list-open" in shown.stdout
     assert "list-done" not in shown.stdout
     (line,) = shown.stderr.splitlines()
@@ -65,7 +65,7 @@ def test_a_coordinator_that_stands_still_hides_no_description_of_the_others(cli:
 
 def test_nothing_found_is_no_all_clear_where_a_broker_was_silent(cli: Cli) -> None:
     with one_more_that_stands_still():
-        shown = cli("groups", "list", "--state", "dead", "--timeout", "3s", status=1)
+        shown = cli("groups", "list", "--state", "dead", "--timeout", "5s", status=1)
     assert "there are no groups on the brokers that answered" in shown.stdout + shown.stderr
 
 

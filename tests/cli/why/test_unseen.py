@@ -99,11 +99,11 @@ def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 def test_a_coordinator_that_is_away_is_named_and_hides_no_partition(headless: Cli) -> None:
     """What is open on the partition has an owner that nobody can ask: it is not called hanging."""
-    found = why(headless, "orders", *NOW, "--timeout", "1s", "--as", "topic")
+    found = why(headless, "orders", *NOW, "--timeout", "5s", "--as", "topic")
     assert kinds(found) == ["unknown owner"]
     assert "__transaction_state-0" in found["causes"][0]["why"]
     for name, kind, at in (("led", "group", "__consumer_offsets-0"), ("owner", "transaction", "__transaction_state-0")):
-        found = why(headless, name, "--as", kind, "--timeout", "1s", status=1)
+        found = why(headless, name, "--as", kind, "--timeout", "5s", status=1)
         assert kinds(found) == ["offline partition"]
         assert (found["type"], found["causes"][0]["partitions"]) == (kind, [at])
         assert name in found["not_read"][0]["what"]
