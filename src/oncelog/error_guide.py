@@ -367,7 +367,8 @@ KAFKA = {
     ),
     "FencedMemberEpoch": Advice("The group has moved on without this member.", "Poll: the consumer joins again."),
     "UnreleasedInstanceId": Advice(
-        "The former member with this `group_instance_id` has not left yet.", "Stop it, or wait for its session to end."
+        "The former member with this `group_instance_id` has not left yet.",
+        "Stop it, or wait for its session to end; then make a new consumer.",
     ),
     "UnsupportedAssignor": Advice("The broker has no such assignor.", "`group_remote_assignor`: `uniform` or `range`."),
     "StaleMemberEpoch": Advice(

@@ -141,6 +141,7 @@ def test_a_poll_that_commits_beside_a_stop_is_told_that_it_was_stopped(broker, c
 
 
 CALLS = {
+    "start": lambda c: c.start(),
     "poll": lambda c: c.poll(100),
     "poll_arrow": lambda c: c.poll_arrow(100),
     "position": lambda c: c.position(ZERO),
@@ -175,7 +176,7 @@ def test_one_that_is_over_says_so_whatever_is_asked_of_it(broker, config, state,
                 await asyncio.sleep(0)
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)
-        with pytest.raises(errors.IllegalState):
+        with pytest.raises(errors.IllegalState, match=r"make a new one|no group_id|was closed|is not assigned"):
             asked = CALLS[call](c)
             if asked is not None:
                 await asked

@@ -109,6 +109,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def start(self) -> None:
         """Connect. Raises RequestTimedOut."""
+        self._check_not_over()
         if self._is_started:
             raise IllegalState("this consumer was started before")
         self._is_started = True
