@@ -99,6 +99,35 @@ def test_a_damaged_header_makes_no_record_an_aborted_one(tmp_path):
     run(main())
 
 
+@pytest.mark.parametrize("damage", ["another batch in its place", "a last offset beyond its end"])
+def test_a_damaged_header_makes_no_gap(tmp_path, damage):
+    """Offsets that no batch has are done with, for good: a record behind a damaged header would be lost to the group."""
+
+    async def main():
+        async with broker_and_client(tmp_path) as (_, client):
+            topic_id = await started(client)
+            for value in "abcd":
+                await client.produce("t", value)
+            await until(lambda: len(list(tmp_path.glob("**/t-0/*.log"))) == 1)
+            (log,) = tmp_path.glob("**/t-0/*.log")
+            whole = log.read_bytes()
+            size = len(whole) // 4
+            if damage == "another batch in its place":
+                log.write_bytes(whole[:size] + whole[2 * size : 3 * size] + whole[2 * size :])
+            else:  # the second one's base offset and, 23 behind it, its last offset's distance: it lies behind all others
+                second = (
+                    (7).to_bytes(8, "big") + whole[size + 8 : size + 23] + b"\0\0\0\1" + whole[size + 27 : 2 * size]
+                )
+                log.write_bytes(whole[:size] + second)
+            m = Reader(client, topic_id)
+            reply = await client.call(m.request(wait_ms=100))
+            assert [part.error_code for topic in reply.responses for part in topic.partitions] == [E.CORRUPT_MESSAGE]
+            log.write_bytes(whole)
+            assert await m.fetch(wait_ms=WAIT_MS) == [(0, 3, 1)]
+
+    run(main())
+
+
 def test_who_waits_is_woken_by_whatever_brings_records(tmp_path):
     async def main():
         async with broker_and_client(tmp_path) as (broker, client):

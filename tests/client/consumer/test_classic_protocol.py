@@ -291,6 +291,33 @@ def test_a_group_that_rebalances_on_and_on_is_not_asked_without_a_pause():
     run(work)
 
 
+def test_an_id_is_used_while_it_is_good():
+    """A member that was given an id and not heard of for a session timeout is forgotten: no pause may be longer than that."""
+
+    class Forgetful(Coordinator):
+        given_s = 0.0
+        refused_count = 0
+
+        def _join_group(self, message, code):
+            now_s = asyncio.get_running_loop().time()
+            if not message.member_id:
+                self.given_s = now_s
+            elif self.refused_count < 5 or now_s - self.given_s > 1.5:
+                self.refused_count += 1
+                code = E.UNKNOWN_MEMBER_ID
+            return super()._join_group(message, code)
+
+    async def work():
+        broker = Forgetful()
+        options = {"session_timeout_ms": 1500, "heartbeat_interval_ms": 500, "retry_backoff_ms": 2000}
+        async with member(broker, retry_backoff_max_ms=2000, **options) as c:
+            for _ in range(10):
+                await c.poll(5000)
+            assert c.assignment() == {ZERO, ONE}
+
+    run(work)
+
+
 @pytest.mark.parametrize("trouble", [CUT, NO_ANSWER])
 @pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.HEARTBEAT, ApiKey.OFFSET_FETCH])
 def test_a_coordinator_that_does_not_answer_is_looked_for_again(api, trouble):

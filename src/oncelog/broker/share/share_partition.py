@@ -181,6 +181,7 @@ class SharePartition:
         if read is None:
             return None
         found = list(batches(read.data))
+        _check_gaps(found, read_from)
         aborted = _Aborted(partition, read_from, read.upper_bound_offset) if settings.is_read_committed else None
         acquired = window.acquire(
             wish.member_id,
@@ -252,6 +253,22 @@ class SharePartition:
             self._alarm.cancel()
             self._alarm = None
         self.wake()
+
+
+def _check_gaps(found: Sequence[RecordBatch], read_from: int) -> None:
+    """Offsets that no batch has are done with, for good: nobody believes a damaged header, or one in another's place, about
+    them. Raises CorruptBatch."""
+    end_offset, has_gap = read_from, False
+    for index, batch in enumerate(found):
+        if index and batch.base_offset < end_offset:
+            raise CorruptBatch(
+                f"the batch at offset {batch.base_offset} begins below {end_offset}, where the last one ended"
+            )
+        has_gap |= batch.base_offset > end_offset
+        end_offset = batch.last_offset + 1
+    if has_gap:  # of compaction, unless one of them is damaged
+        for batch in found:
+            batch.check_crc()
 
 
 class _Aborted:

@@ -190,6 +190,7 @@ class GroupMembership:
         backoff = self._cluster.new_backoff()
         at_once = JOINS_AT_ONCE
         while True:
+            has_id = bool(self._member_id)
             try:
                 response = await self._join_group(subscription)
                 return await self._sync_group(response)
@@ -199,8 +200,10 @@ class GroupMembership:
                 if not self._may_join_again(error, subscription):
                     raise
                 log.debug("joining group %r: %s", self.group_id, error)
+                if error.code == ErrorCode.MEMBER_ID_REQUIRED and not has_id:
+                    continue  # the id is good for a session timeout, which may be shorter than a pause
                 at_once -= 1
-                if error.code not in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS) or at_once < 0:
+                if error.code != ErrorCode.REBALANCE_IN_PROGRESS or at_once < 0:
                     await asyncio.sleep(backoff.next_ms() / 1000)
 
     def _may_join_again(self, error: KafkaError, subscription: Subscription) -> bool:
