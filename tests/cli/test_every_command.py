@@ -9,6 +9,7 @@ import click
 import pytest
 
 from oncelog.cli.main import COMMANDS, root
+from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from tests.cli.world import Cli, oncelog
 
 
@@ -41,6 +42,18 @@ def test_an_unknown_option_is_wrong_usage(path: tuple[str, ...]) -> None:
     result = oncelog(*path, "--no-such-option")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "no-such-option" in result.stderr
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_numbers_are_digits(path: tuple[str, ...]) -> None:
+    command: click.Command = root
+    for name in path:
+        assert isinstance(command, click.Group)
+        found = command.get_command(click.Context(command), name)
+        assert found is not None
+        command = found
+    taken = [(each.name, type(each.type)) for each in command.params if isinstance(each.type, click.types.IntParamType)]
+    assert [(name, kind) for name, kind in taken if kind not in (WholeNumber, WholeNumberRange)] == []
 
 
 READING = [

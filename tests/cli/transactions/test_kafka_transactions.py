@@ -131,6 +131,7 @@ def test_force_terminate_has_apaches_odd_spelling(cli: Cli, tool: Tool) -> None:
         (("find-hanging", "--broker-id", 1, "--partition", 0), "requires --topic to be provided"),
         (("abort", "--topic", "nope", "--partition", 0, "--start-offset", 0), "Failed to abort transaction"),
         (("list", "--duration-filter", "long"), "invalid int value"),
+        (("list", "--duration-filter", "1_0"), "invalid int value: '1_0'"),
         (("describe",), "required: --transactional-id"),
         (("foo",), "invalid choice: 'foo'"),
     ],

@@ -13,7 +13,7 @@ import click
 from oncelog.cli.clients import open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text, record_time_from_text
-from oncelog.cli.numbers import is_number
+from oncelog.cli.numbers import WholeNumberRange, is_number
 from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
@@ -76,7 +76,7 @@ class Progress:
     help="Stop before this offset, in each partition, or before the first record at @TIME or later.",
 )
 @click.option("-e", "--exit", "exits_at_end", is_flag=True, help="Stop at the end as it was at the start.")
-@click.option("-c", "--count", "count_max", type=click.IntRange(1), help="Stop after this many records.")
+@click.option("-c", "--count", "count_max", type=WholeNumberRange(1), help="Stop after this many records.")
 @click.option(
     "--isolation",
     type=click.Choice(["read_committed", "read_uncommitted"]),

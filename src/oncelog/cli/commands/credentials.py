@@ -10,6 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.interruption import asked
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import columns, is_terminal, printable
 from oncelog.client.admin.clients import MECHANISMS
 from oncelog.client.config import snake_case
@@ -43,7 +44,9 @@ async def list_credentials(settings: Settings, users: tuple[str, ...]) -> None:
 @credentials.command("set", changes=True)
 @click.argument("user", metavar="USER")
 @MECHANISM
-@click.option("--iterations", type=click.IntRange(4096, 16384), default=8192, show_default=True, help="Work per login.")
+@click.option(
+    "--iterations", type=WholeNumberRange(4096, 16384), default=8192, show_default=True, help="Work per login."
+)
 @click.pass_obj
 async def set_credential(settings: Settings, user: str, mechanism: str | None, iterations: int) -> None:
     """Set a user's password, asked for on a terminal, else the first line of stdin. Only its salted form is sent.

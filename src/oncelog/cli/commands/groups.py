@@ -11,6 +11,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, record_time_from_text
+from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
@@ -249,7 +250,7 @@ async def delete_offsets(settings: Settings, name: str, topic_texts: tuple[str, 
 @click.option("--topic", "topic_texts", multiple=True, metavar="TOPIC[:P[,P]]", help="Which; all its own without.")
 @click.option("--to-earliest", is_flag=True, help="To the first record.")
 @click.option("--to-latest", is_flag=True, help="Behind the last record that can be read committed.")
-@click.option("--to-offset", type=click.IntRange(0), help="To this offset.")
+@click.option("--to-offset", type=WholeNumberRange(0), help="To this offset.")
 @click.option("--to-time", metavar="ISO", help="To the first record at or after this moment (UTC).")
 @click.option("--by-duration", type=DURATION, help="To the first record of the last 36h, 7d ...")
 @click.option("--to-group", metavar="OTHER", help="To where another group stands.")
@@ -258,7 +259,7 @@ async def delete_offsets(settings: Settings, name: str, topic_texts: tuple[str, 
     metavar="FILE",
     help="To what a file says: TOPIC,PARTITION,OFFSET lines, or rows of `groups describe -o json`.",
 )
-@click.option("--shift-by", type=int, help="This many offsets forward, or back where negative.")
+@click.option("--shift-by", type=WholeNumber(), help="This many offsets forward, or back where negative.")
 @click.pass_obj
 async def reset_offsets(settings: Settings, /, name: str, topic_texts: tuple[str, ...], **targets: Any) -> None:
     """Move a group's positions. --dry-run shows where to; the group must have no members."""

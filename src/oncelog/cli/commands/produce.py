@@ -17,7 +17,7 @@ from oncelog.cli.byte_chunks import byte_chunks
 from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Name, Settings, command
 from oncelog.cli.durations import duration_text
-from oncelog.cli.numbers import INT64_MAX
+from oncelog.cli.numbers import INT64_MAX, WholeNumberRange
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.record_format import unescaped
 from oncelog.cli.transactions.visibility import wait_until_visible
@@ -71,11 +71,11 @@ class Batching:
 @click.option("-D", "--delimiter", default="\n", metavar="TEXT", help="What ends a record [default: a line break].")
 @click.option("-Z", "--empty-is-null", is_flag=True, help="An empty key or value is null (a value: a tombstone).")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", help="A header of every record.")
-@click.option("-p", "--partition", type=click.IntRange(0), help="To this partition [default: by key].")
+@click.option("-p", "--partition", type=WholeNumberRange(0), help="To this partition [default: by key].")
 @click.option("--json", "is_json", is_flag=True, help="Lines are JSON objects, as `consume -o jsonl` writes them.")
 @click.option("--compression", type=click.Choice(["none", "gzip", "snappy", "lz4", "zstd"]), default="none")
 @click.option("--transactional-id", metavar="ID", help="Send in transactions.")
-@click.option("--transaction-size", type=click.IntRange(1), help="Records per transaction [default: all in one].")
+@click.option("--transaction-size", type=WholeNumberRange(1), help="Records per transaction [default: all in one].")
 @click.option("--abort", "aborts", is_flag=True, help="Abort every transaction instead of committing it.")
 @click.pass_obj
 async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...], **given: Any) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from oncelog.cli.command import Settings, command
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FOUND, REPAIR, Column, Failed, Output, counted, json_text
 from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, directory_of
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
@@ -48,7 +49,7 @@ _COLUMNS = [
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when a fault is found.")
 @click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only findings of this kind; `note` for notes.")
 @click.option("--notes", is_flag=True, help="Also what is unfinished, or was not judged.")
-@click.option("--workers", type=click.IntRange(1), help="Processes that read [default: one for each core].")
+@click.option("--workers", type=WholeNumberRange(1), help="Processes that read [default: one for each core].")
 @click.option(
     "--prefix", default=TRANSACTIONAL_ID_PREFIX, show_default=True, help="The Spark sink's transactionalIdPrefix."
 )

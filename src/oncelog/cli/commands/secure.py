@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from oncelog.cli.command import Settings, command
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import columns
 from oncelog.cli.secure.home import NAME, PASSWORD_LISTENER, Home, Server, read_server
 from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address
@@ -46,7 +47,7 @@ OF_THE_FIRST_RUN = {"listen": "--listen", "data_dir": "--data-dir", "admin": "--
 @click.option("--renew", is_flag=True, help="A new certificate for the broker; with --mutual-tls for users, too.")
 @click.option(
     "--days",
-    type=click.IntRange(1, DAYS_MAX),
+    type=WholeNumberRange(1, DAYS_MAX),
     default=397,
     show_default=True,
     help="How long new certificates hold.",

@@ -6,6 +6,8 @@ import gc
 
 import click
 
+from oncelog.cli.numbers import WholeNumberRange
+
 
 @click.command(name="serve")
 @click.option("--data-dir", metavar="DIR", help="Where the log lives [default: ./oncelog-data].")
@@ -23,7 +25,7 @@ import click
 @click.option("--ephemeral", is_flag=True, help="A temporary directory, removed at exit.")
 @click.option(
     "--processes",
-    type=click.IntRange(1),
+    type=WholeNumberRange(1),
     metavar="N",
     help="Share the work among N processes, each a broker for clients, on ports in a row [default: as the directory is, or 1].",
 )

@@ -9,6 +9,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import record_time_from_text
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.outcomes import each_of, pairs_of
 from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
 from oncelog.cli.partitions import partitions_of
@@ -119,8 +120,8 @@ async def partition_bounds(
 
 @topics.command("create", changes=True)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC...")
-@click.option("-p", "--partitions", type=click.IntRange(1), default=None, help="How many [default: the broker's].")
-@click.option("-r", "--replication-factor", type=click.IntRange(1), default=None, help="[default: the broker's]")
+@click.option("-p", "--partitions", type=WholeNumberRange(1), default=None, help="How many [default: the broker's].")
+@click.option("-r", "--replication-factor", type=WholeNumberRange(1), default=None, help="[default: the broker's]")
 @click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", help="A setting of the topic.")
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists is fine.")
 @click.pass_obj
@@ -160,7 +161,7 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
 
 @topics.command("delete-records", changes=True)
 @click.argument("names", nargs=-1, required=True, metavar="TOPIC[:P[,P]]...")
-@click.option("--before", "offset", type=click.IntRange(0), help="What lies before this offset, in each partition.")
+@click.option("--before", "offset", type=WholeNumberRange(0), help="What lies before this offset, in each partition.")
 @click.option(
     "--before-time", "time_text", metavar="ISO", help="What lies before the first record at this moment (UTC) or later."
 )
@@ -220,7 +221,7 @@ def _moment(text: str) -> int:
 
 @topics.command("add-partitions", changes=True)
 @click.argument("name", metavar="TOPIC")
-@click.option("--total", type=click.IntRange(1), required=True, help="How many partitions there shall be.")
+@click.option("--total", type=WholeNumberRange(1), required=True, help="How many partitions there shall be.")
 @click.pass_obj
 async def add_partitions(settings: Settings, name: str, total: int) -> None:
     """Raise a topic's partition count. Keys then go to other partitions than before."""

@@ -10,15 +10,19 @@ import click
 from oncelog.cli.command import Settings, command
 from oncelog.cli.dump_log.files import Wanted, items_of, reader_of
 from oncelog.cli.dump_log.journal import is_journal_file, journal_items
-from oncelog.cli.numbers import is_number
+from oncelog.cli.numbers import WholeNumber, is_number
 from oncelog.cli.output import EXIT_FAILURE, counted
 
 
 @command(name="dump-log")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--records/--no-records", default=None, help="Show records [default: only of internal topics, decoded].")
-@click.option("--from-offset", "first_offset", type=int, default=0, help="Leave out batches below this offset.")
-@click.option("--to-offset", "end_offset", type=int, default=2**63 - 1, help="Leave out this offset and what follows.")
+@click.option(
+    "--from-offset", "first_offset", type=WholeNumber(), default=0, help="Leave out batches below this offset."
+)
+@click.option(
+    "--to-offset", "end_offset", type=WholeNumber(), default=2**63 - 1, help="Leave out this offset and what follows."
+)
 @click.option("--problems-only", is_flag=True, help="Only what is wrong.")
 @click.option("--journal", "only_journal", is_flag=True, help="Of a data directory only the journal.")
 @click.pass_context

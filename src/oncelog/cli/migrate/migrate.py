@@ -12,6 +12,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.durations import DURATION
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
 from oncelog.client.producer.producer import Producer
@@ -44,8 +45,8 @@ COMPRESSIONS = ("none", "gzip", "snappy", "lz4", "zstd")
 @click.option("--group", "groups", multiple=True, metavar="GROUP", help="Move only these groups [default: all].")
 @click.option("--switch-timeout", type=DURATION, default="1m", show_default=True, help="For the source to stand still.")
 @click.option("--group-timeout", type=DURATION, default="10s", show_default=True, help="For groups to stop.")
-@click.option("--max-bytes-per-second", type=click.IntRange(1), help="Copy no faster.")
-@click.option("--replication-factor", type=click.IntRange(1), help="Of topics that are made [default: the broker's].")
+@click.option("--max-bytes-per-second", type=WholeNumberRange(1), help="Copy no faster.")
+@click.option("--replication-factor", type=WholeNumberRange(1), help="Of topics that are made [default: the broker's].")
 @click.option("--compression", type=click.Choice(COMPRESSIONS), default="lz4", show_default=True, help="Of the copy.")
 @click.option("--filter-key", metavar="REGEX", help="Copy only records whose key it is found in.")
 @click.option("--mask", "masks", multiple=True, metavar="PART", help="key, value, value:FIELD.FIELD or header:NAME.")

@@ -13,6 +13,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.transactions.verdicts import Verdict, verdict_of
@@ -58,7 +59,7 @@ class Holder:
 
 @click.command("explain", cls=Command, watchable=True)
 @click.option("--topic", help="Only this topic [default: all, internal ones too].")
-@click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
+@click.option("--partition", type=WholeNumberRange(0), help="Only this partition; needs --topic.")
 @click.option("--group", help="Only what this consumer group reads, and its pending offset commits.")
 @click.option("--older-than", "older_than_ms", type=DURATION, default=0, help="Only what has been open for longer.")
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when readers are held back anywhere.")

@@ -16,6 +16,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Settings
 from oncelog.cli.interruption import run
 from oncelog.cli.main import refuse_without_assertions
+from oncelog.cli.numbers import whole_number
 from oncelog.cli.output import Failed, printable
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.signals import line_of, status_of
@@ -39,6 +40,14 @@ class _Parser(argparse.ArgumentParser):
         self.exit(1, f"{PROGRAM}: error: {printable(message)}\n")
 
 
+def _number(text: str) -> int:
+    """Raises argparse.ArgumentTypeError, in argparse's own words."""
+    try:
+        return whole_number(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"invalid int value: {text!r}") from None
+
+
 def parser() -> argparse.ArgumentParser:
     """Apache's command line."""
     top = _Parser(
@@ -58,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
 
 def _add_list(commands: _Commands) -> None:
     sub = commands.add_parser("list", help="list transactions")
-    sub.add_argument("--duration-filter", type=int, default=-1, help="only those running longer, in ms; < 0: all")
+    sub.add_argument("--duration-filter", type=_number, default=-1, help="only those running longer, in ms; < 0: all")
     sub.add_argument("--transactional-id-pattern", help="regular expression pattern to filter by")
     sub.set_defaults(body=_list, failure="Failed to list transactions")
 
@@ -72,9 +81,9 @@ def _add_describe(commands: _Commands) -> None:
 
 def _add_describe_producers(commands: _Commands) -> None:
     sub = commands.add_parser("describe-producers", help="describe the states of active producers for a partition")
-    sub.add_argument("--broker-id", type=int, help="describe the producer state on a specific replica")
+    sub.add_argument("--broker-id", type=_number, help="describe the producer state on a specific replica")
     sub.add_argument("--topic", required=True)
-    sub.add_argument("--partition", type=int, required=True)
+    sub.add_argument("--partition", type=_number, required=True)
     failure = "Failed to describe producers for partition {topic}-{partition} on {broker}"
     sub.set_defaults(body=_describe_producers, failure=failure)
 
@@ -82,20 +91,20 @@ def _add_describe_producers(commands: _Commands) -> None:
 def _add_abort(commands: _Commands) -> None:
     sub = commands.add_parser("abort", help="abort a hanging transaction (requires administrative privileges)")
     sub.add_argument("--topic", required=True)
-    sub.add_argument("--partition", type=int, required=True)
-    sub.add_argument("--start-offset", type=int, help="start offset of the transaction to abort")
-    sub.add_argument("--producer-id", type=int)
-    sub.add_argument("--producer-epoch", type=int)
-    sub.add_argument("--coordinator-epoch", type=int)
+    sub.add_argument("--partition", type=_number, required=True)
+    sub.add_argument("--start-offset", type=_number, help="start offset of the transaction to abort")
+    sub.add_argument("--producer-id", type=_number)
+    sub.add_argument("--producer-epoch", type=_number)
+    sub.add_argument("--coordinator-epoch", type=_number)
     sub.set_defaults(body=_abort, failure="Failed to abort transaction")
 
 
 def _add_find_hanging(commands: _Commands) -> None:
     sub = commands.add_parser("find-hanging", help="find hanging transactions")
-    sub.add_argument("--broker-id", type=int, help="broker id to search for hanging transactions")
-    sub.add_argument("--max-transaction-timeout", type=int, default=15, help="in minutes (15 by default)")
+    sub.add_argument("--broker-id", type=_number, help="broker id to search for hanging transactions")
+    sub.add_argument("--max-transaction-timeout", type=_number, default=15, help="in minutes (15 by default)")
     sub.add_argument("--topic", help="topic name to limit search to (required if --partition is specified)")
-    sub.add_argument("--partition", type=int)
+    sub.add_argument("--partition", type=_number)
     sub.set_defaults(body=_find_hanging, failure="Failed to find hanging transactions")
 
 

@@ -10,6 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns
 from oncelog.client.admin.lanes import WINDOW_MAX_MS, WINDOW_MS
 from oncelog.core.lanes.lane import OPEN, Lane, Span
@@ -20,7 +21,7 @@ SHOWN = ("topic", "partition", "transactional_id", "producer_id", "producer_epoc
 
 @click.command("lanes", cls=Command)
 @click.argument("topic")
-@click.option("--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only these [default: all].")
+@click.option("--partition", "partitions", type=WholeNumberRange(0), multiple=True, help="Only these [default: all].")
 @click.option("--window", "window_ms", type=DURATION, default=WINDOW_MS, help="How far back [default: 90s].")
 @click.option("--svg", metavar="FILE", help="Write the picture there; - is stdout, and then no table is printed.")
 @click.pass_context

@@ -15,6 +15,7 @@ from oncelog.cli.clients import open_admin, open_producer
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import duration_text
+from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.verdicts import MAY_BE_COMMITTED
@@ -38,11 +39,13 @@ PRODUCER_EPOCH_MAX = 32_767
 
 @click.command("abort", cls=Command, changes=True)
 @click.option("--topic", required=True)
-@click.option("--partition", type=click.IntRange(0), required=True)
-@click.option("--start-offset", type=click.IntRange(0), help="Where the transaction begins on this partition.")
-@click.option("--producer-id", type=int, help="With the two below, instead of --start-offset (for old brokers).")
-@click.option("--producer-epoch", type=int)
-@click.option("--coordinator-epoch", type=int)
+@click.option("--partition", type=WholeNumberRange(0), required=True)
+@click.option("--start-offset", type=WholeNumberRange(0), help="Where the transaction begins on this partition.")
+@click.option(
+    "--producer-id", type=WholeNumber(), help="With the two below, instead of --start-offset (for old brokers)."
+)
+@click.option("--producer-epoch", type=WholeNumber())
+@click.option("--coordinator-epoch", type=WholeNumber())
 @click.option("--force", is_flag=True, help="Even where a coordinator still owns it: tears the transaction apart.")
 @click.pass_obj
 async def abort(

@@ -10,6 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION
+from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
@@ -50,7 +51,7 @@ def transactions() -> None:
 
 @transactions.command("list", watchable=True)
 @click.option("--state", "states", multiple=True, type=click.Choice(STATES, case_sensitive=False), help="Only these.")
-@click.option("--producer-id", "producer_ids", multiple=True, type=int, help="Only of these producer ids.")
+@click.option("--producer-id", "producer_ids", multiple=True, type=WholeNumber(), help="Only of these producer ids.")
 @click.option("--open-longer-than", type=DURATION, help="Only transactions that have been open for longer.")
 @click.option("--pattern", metavar="REGEX", help="Only ids that match as a whole.")
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when there is any.")
@@ -158,8 +159,8 @@ async def describe_transactions(ctx: click.Context, names: tuple[str, ...], more
 
 @transactions.command("describe-producers", watchable=True)
 @click.option("--topic", required=True)
-@click.option("--partition", type=click.IntRange(0), help="[default: all]")
-@click.option("--broker-id", type=int, help="Ask this replica instead of the leader.")
+@click.option("--partition", type=WholeNumberRange(0), help="[default: all]")
+@click.option("--broker-id", type=WholeNumber(), help="Ask this replica instead of the leader.")
 @click.option("--open", "only_open", is_flag=True, help="Only producers with an open transaction.")
 @click.pass_context
 async def describe_producers(
@@ -227,8 +228,8 @@ def hanging_row(
 
 @transactions.command("find-hanging", watchable=True)
 @click.option("--topic", help="Only of this topic [default: all, internal ones too].")
-@click.option("--partition", type=click.IntRange(0), help="Only this partition; needs --topic.")
-@click.option("--broker-id", type=int, help="Only partitions led by this broker.")
+@click.option("--partition", type=WholeNumberRange(0), help="Only this partition; needs --topic.")
+@click.option("--broker-id", type=WholeNumber(), help="Only partitions led by this broker.")
 @click.option(
     "--max-transaction-timeout",
     "timeout",

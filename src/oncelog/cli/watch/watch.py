@@ -13,6 +13,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Settings, hint_for, pause
 from oncelog.cli.durations import DURATION
+from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, error_name, is_terminal, json_text
 from oncelog.cli.watch.exporter import Exporter
 from oncelog.cli.watch.looks import Looks, Seen
@@ -50,7 +51,7 @@ LOOPBACK = "127.0.0.1"
     help="A line on stderr for what is held back for so long [default: 30s].",
 )
 @click.option(
-    "--metrics-port", type=click.IntRange(0, 65535), help=f"Numbers for Prometheus at http://{LOOPBACK}:PORT/metrics."
+    "--metrics-port", type=WholeNumberRange(0, 65535), help=f"Numbers for Prometheus at http://{LOOPBACK}:PORT/metrics."
 )
 @click.option("--exit-code", is_flag=True, help="With --once: exit status 3 where something rings.")
 @click.pass_context
