@@ -13,13 +13,14 @@ ROOT = pathlib.Path(__file__).parent.parent
 SOURCE = ROOT / "src"
 PACKAGE = SOURCE / "oncelog"
 
-BASE = {"errors", "types"}
+BASE = {"errors", "lazy_dataclass", "types"}
 APPLICATIONS = {"client", "core", "wire", "host", "sync", *BASE}
 MAY_IMPORT = {
     "error_codes": set(),
     "error_guide": set(),
     "errors": {"error_codes"},
-    "types": {"errors"},
+    "lazy_dataclass": set(),
+    "types": {"errors", "lazy_dataclass"},
     "hot_paths": set(),
     "version": set(),
     "wire": BASE,

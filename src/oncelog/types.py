@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
+
+from oncelog.lazy_dataclass import dataclass
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -54,6 +53,7 @@ from oncelog.host.host import Host
 from oncelog.host.network import Listener
 from oncelog.host.tasks import Tasks
 from oncelog.host.worker import Worker
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles

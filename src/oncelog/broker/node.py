@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.addresses import Address
@@ -29,6 +29,7 @@ from oncelog.core.metadata.configs import BrokerKeys
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.host.clock import Clock
 from oncelog.host.randomness import Random
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from oncelog.broker.admission.authorization import Authorization

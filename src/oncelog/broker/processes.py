@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.processes.process_plan import metrics_socket
 from oncelog.host.network import LOCAL
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,13 @@ Rule: a poll may never return bad data, even inside a transaction that fails, so
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 from oncelog.checker.dependencies import dependency_cycles
 from oncelog.checker.findings import Anomaly
 from oncelog.checker.history import Operation, Poll, Send
 from oncelog.checker.versions import KeyPoll, Versions
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from oncelog.lazy_dataclass import dataclass
 
 TYPES = ("invoke", "ok", "fail", "info")
 FUNCTIONS = ("txn", "assign", "subscribe", "crash")

@@ -8,7 +8,7 @@ import inspect
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NoReturn
 
 import click
@@ -21,6 +21,7 @@ from oncelog.cli.properties_file import property_from_text, read_properties
 from oncelog.cli.signals import heard_by, line_of, raise_signalled, status_of
 from oncelog.core.shell_words import shell_text
 from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import InvalidField
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -95,9 +94,11 @@ class Root(Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Name the nearest command where there is no such one."""
         name = args[0]
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        if near and name not in COMMANDS and name not in NOT_BUILT_YET:
-            raise click.UsageError(f"No such command {name!r}. Did you mean {near[0]!r}?", ctx)
+        if name not in COMMANDS and name not in NOT_BUILT_YET:
+            import difflib
+
+            if near := difflib.get_close_matches(name, COMMANDS, n=1):
+                raise click.UsageError(f"No such command {name!r}. Did you mean {near[0]!r}?", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002

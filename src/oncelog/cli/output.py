@@ -12,13 +12,13 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TextIO, TypeAlias
 
 import click
 
 from oncelog.cli.durations import duration_text, moment_text
 from oncelog.errors import KafkaError, OncelogError, code_name
+from oncelog.lazy_dataclass import dataclass
 
 FORMATS = ("table", "wide", "json", "jsonl", "tsv")
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND = 0, 1, 2, 3

@@ -7,11 +7,9 @@ Values may be strings, as in a properties file.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
@@ -21,6 +19,7 @@ from oncelog.core.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.compression import Codec, Compression
 
 log = logging.getLogger("oncelog.client")
@@ -515,6 +514,8 @@ def check_known(kind: str, name: str, known: Collection[str]) -> None:
         if kind == ShareConsumerConfig.KIND and name in OF_SHARE_GROUPS:
             way = f"`oncelog configs set --group NAME {OF_SHARE_GROUPS[name]}=...`"
             raise ConfigurationError(f"{kind}: {name!r} is a config of the group, for all its members: {way}")
+        import difflib
+
         near = difflib.get_close_matches(name, known, n=1, cutoff=NEAR)
         raise ConfigurationError(f"{kind}: unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oncelog.client.consumer.positions import Position
 from oncelog.client.traffic import BrokerMetrics
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

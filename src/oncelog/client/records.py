@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1

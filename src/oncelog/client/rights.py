@@ -6,10 +6,9 @@ A broker answers with a code alone (29, 30, 31, 53); whoever reads the error is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.shell_words import quoted
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 _OPTIONS = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: ("topic", "--topic", ""),

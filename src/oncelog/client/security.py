@@ -6,7 +6,7 @@ Names of both worlds are taken: the Java client's (`sasl.jaas.config`) and librd
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from oncelog.client.token_options import TokenConfig, TokenOptions, token_config
@@ -25,6 +25,7 @@ from oncelog.host.tls import (
     read_public_file,
     read_secret_file,
 )
+from oncelog.lazy_dataclass import dataclass
 
 log = logging.getLogger("oncelog.client")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")

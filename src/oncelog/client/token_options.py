@@ -7,7 +7,7 @@ Names of both worlds: Kafka's (`sasl.oauthbearer.*`, or its JAAS line with clien
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from oncelog.core.jaas import BEARER_MODULE, JaasInvalid, jaas_entry
@@ -16,6 +16,7 @@ from oncelog.errors import ConfigurationError
 from oncelog.host.key_stores import trusted_from
 from oncelog.host.tls import TlsContext, TlsInvalid, TlsSettings, client_context
 from oncelog.host.web import UrlInvalid, WebAddress, web_address
+from oncelog.lazy_dataclass import dataclass
 
 _URL = "sasl_oauthbearer_token_endpoint_url"
 _ID = "sasl_oauthbearer_client_credentials_client_id"

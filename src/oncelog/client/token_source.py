@@ -12,7 +12,7 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -22,6 +22,7 @@ from oncelog.errors import AuthenticationFailed, KafkaError, Network
 from oncelog.host.host import Host
 from oncelog.host.tls import TlsInvalid, read_secret_file
 from oncelog.host.web import WebFailed, fetch
+from oncelog.lazy_dataclass import dataclass
 
 _log = logging.getLogger("oncelog.client")
 

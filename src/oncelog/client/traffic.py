@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node
 
 BROKERS_MAX = 1000

@@ -7,7 +7,6 @@ counted where that is little to read, else their number is a bound: markers and 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -24,6 +23,7 @@ from oncelog.client.admin.record_reading import read_chunk
 from oncelog.console.planned import Plan, Wanted
 from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.errors import CorruptBatch, InvalidArgument, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
 

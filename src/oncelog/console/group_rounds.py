@@ -7,7 +7,7 @@ longest ago. What was found of a group is kept until it is looked at again, or i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.cli.commands.topics import partition_bounds
@@ -19,6 +19,7 @@ from oncelog.console.group_judging import GROUP_KINDS, GroupJudge, Positions, de
 from oncelog.core.diagnosis.causes import NO_MEMBERS
 from oncelog.core.diagnosis.facts import NotRead, PartitionFacts
 from oncelog.errors import KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 EVERY_S = 10.0

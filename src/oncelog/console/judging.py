@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.cli.command import Settings
@@ -25,6 +25,7 @@ from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, tran
 from oncelog.core.lanes.lane import Lane
 from oncelog.core.lanes.view import CALM_MS, UNKNOWN_KIND, Judged
 from oncelog.errors import ErrorCode, code_name
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 HANGING_SEEN_MS = 5_000

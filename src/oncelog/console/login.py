@@ -16,7 +16,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -37,6 +37,7 @@ from oncelog.console.routes import QUESTION_TIMEOUT_MS, STATIC, application, ind
 from oncelog.console.security import SESSION_S, Gate, Guard, Session
 from oncelog.console.watch import Watch
 from oncelog.errors import AuthenticationFailed, ConfigurationError, InvalidArgument, RequestTimedOut
+from oncelog.lazy_dataclass import dataclass
 
 log = logging.getLogger("oncelog.console")
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from oncelog.errors import KafkaError, OncelogError
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 PATIENCE_S = 2.0

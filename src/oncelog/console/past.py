@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 from starlette.requests import Request
@@ -24,6 +24,7 @@ from oncelog.core.lanes.view import counted
 from oncelog.errors import InvalidArgument, KafkaError, OncelogError
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 AT_ONCE = 2

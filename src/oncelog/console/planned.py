@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from oncelog.cli.output import counted, printable
 from oncelog.cli.transactions.plan import Planned
 from oncelog.errors import InvalidArgument
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 VALID_S = 60.0

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.errors import InvalidArgument
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.record import Record
 
 HIDDEN = "•••"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from starlette.requests import Request
@@ -27,6 +27,7 @@ from oncelog.console.record_filter import Filter, Mask, filter_of
 from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.errors import CorruptBatch, ErrorCode, InvalidArgument, KafkaError, error_for
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.record import Record
 from oncelog.wire.record_batch import RecordBatch

@@ -12,12 +12,14 @@ import ipaddress
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from oncelog.lazy_dataclass import dataclass
 
 SESSIONS_MAX = 32
 SESSION_S = 12 * 3600.0

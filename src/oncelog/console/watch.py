@@ -15,7 +15,7 @@ import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
@@ -47,6 +47,7 @@ from oncelog.errors import (
 )
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 log = logging.getLogger("oncelog.console")

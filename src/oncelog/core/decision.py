@@ -8,9 +8,10 @@ is thrown away leaves no trace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from oncelog.lazy_dataclass import dataclass
 
 
 class Family(Protocol):

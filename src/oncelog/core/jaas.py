@@ -8,7 +8,9 @@ Which classes mean anything is said by who asks; what is in the options is secre
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from oncelog.lazy_dataclass import dataclass
 
 FLAGS = ("required", "requisite", "sufficient", "optional")
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -12,8 +12,10 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from oncelog.lazy_dataclass import dataclass
 
 TOKEN_BYTES_MAX = 65_536
 NAME_BYTES_MAX = 1_024

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 REPEAT_MAX = 1000
 INSTRUCTIONS_MAX = 5000

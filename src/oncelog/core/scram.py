@@ -10,9 +10,11 @@ import base64
 import binascii
 import hmac
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import new as new_hash
 from hashlib import pbkdf2_hmac
+
+from oncelog.lazy_dataclass import dataclass
 
 HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 NAME_BYTES_MAX = 1_024

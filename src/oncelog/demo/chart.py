@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from oncelog.lazy_dataclass import dataclass
 
 WIDTH, LEFT, RIGHT = 1000, 150, 20
 LANE, GAP, TOP = 44, 14, 54.0

@@ -7,11 +7,12 @@ import io
 import json
 import pathlib
 import zipfile
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+
+from oncelog.lazy_dataclass import dataclass
 
 FLIGHT_COUNT = 336_776
 COLUMNS = ("carrier", "flight", "origin", "dest", "month", "day", "dep_delay", "arr_delay", "distance", "air_time")

@@ -6,12 +6,12 @@ import contextlib
 import pathlib
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
 from typing import Any
 
 from oncelog.demo.chart import Lane, Span, bars, timeline
 from oncelog.demo.flights import read_airlines
+from oncelog.lazy_dataclass import dataclass
 
 STYLE = """
 :root { --ink:#1b1f24; --soft:#5c6670; --page:#ffffff; --card:#f5f6f8; --line:#d9dde2; --ok:#1a7f4b; --bad:#c0292b;

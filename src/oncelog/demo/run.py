@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog import TopicPartition, sync
 from oncelog.demo.flights import FLIGHT_COUNT, read_flights
@@ -18,6 +18,7 @@ from oncelog.demo.processes import BrokerProcess, Child, ChildFailed, Event, now
 from oncelog.demo.report import write_report
 from oncelog.demo.verify import Verdict, verify
 from oncelog.demo.watch import Watch
+from oncelog.lazy_dataclass import dataclass
 
 DRIVER_KILLS_AT = (0.18, 0.55)  # shares of the flights counted in the database
 BROKER_KILL_AT = 0.36

@@ -6,12 +6,12 @@ import json
 import pathlib
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass
 
 import pyarrow as pa
 
 from oncelog import TopicPartition, sync
 from oncelog.demo.flights import Totals, true_totals
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from faststream._internal.configs import BrokerConfig
 
 from oncelog.client import arguments
 from oncelog.faststream.producing import OncelogProducer
+from oncelog.lazy_dataclass import dataclass
 
 START_TIMEOUT_MS = 10_000
 GRACEFUL_TIMEOUT_S = 15.0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from faststream._internal.configs import PublisherUsecaseConfig
@@ -17,6 +16,7 @@ from oncelog.faststream.config import OncelogBrokerConfig
 from oncelog.faststream.producing import NO_REQUESTS, OncelogProducer
 from oncelog.faststream.response import Key, OncelogPublishCommand
 from oncelog.faststream.specification import OncelogPublisherSpecification
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from faststream._internal.types import PublisherMiddleware

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from faststream._internal.configs import PublisherSpecificationConfig, SubscriberSpecificationConfig
 from faststream._internal.endpoint.publisher import PublisherSpecification
@@ -13,6 +13,7 @@ from faststream.specification.schema import Message, Operation, PublisherSpec, S
 from faststream.specification.schema.bindings import ChannelBinding, kafka
 
 from oncelog.faststream.config import OncelogBrokerConfig
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(kw_only=True)

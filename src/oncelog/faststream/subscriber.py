@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from faststream._internal.configs import SubscriberUsecaseConfig
@@ -39,6 +39,7 @@ from oncelog.faststream.message import Parser
 from oncelog.faststream.publisher import ReplyPublisher
 from oncelog.faststream.turn import Turn, current_turn, taking_turn
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

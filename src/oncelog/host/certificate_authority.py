@@ -11,12 +11,13 @@ import importlib
 import ipaddress
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
 from oncelog.errors import ConfigurationError
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 
 DAY = dt.timedelta(days=1)
 NOTHING_WITHOUT = "certificates are made with cryptography: pip install 'oncelog[security]'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 
 from oncelog.host.clock import Clock, RealClock
@@ -11,6 +11,7 @@ from oncelog.host.network import Network, RealNetwork
 from oncelog.host.randomness import Random, RealRandom
 from oncelog.host.spill import TemporarySpill
 from oncelog.host.worker import InlineWorker, ThreadWorker, Worker
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from oncelog.host.syncer import Syncer

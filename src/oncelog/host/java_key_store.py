@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import base64
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha1
+
+from oncelog.lazy_dataclass import dataclass
 
 START = b"\xfe\xed\xfe\xed"
 _PHRASE = b"Mighty Aphrodite"

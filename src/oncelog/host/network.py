@@ -13,13 +13,13 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from typing import Protocol as TypingProtocol
 
 from oncelog.host.listening_sockets import BACKLOG, listening_sockets, stop_listening
 from oncelog.host.tls import refusal_in, shown_by
 from oncelog.host.tls_listener import SHUTDOWN_S, TlsListener, TlsListening
+from oncelog.lazy_dataclass import dataclass
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 LOCAL = "unix:"

@@ -12,10 +12,11 @@ import re
 import ssl
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.host.tls_alert import AlertingContext
+from oncelog.lazy_dataclass import dataclass
 
 TlsContext = ssl.SSLContext  # for those who only pass it on
 CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 from urllib.parse import urlsplit
 
 from oncelog.host.network import Network, NetworkFailed
 from oncelog.host.tls import TlsContext
+from oncelog.lazy_dataclass import dataclass
 
 HEAD_BYTES_MAX = 65_536
 ANSWER_BYTES_MAX = 1 << 20

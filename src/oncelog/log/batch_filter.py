@@ -12,8 +12,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.cleaned_transactions import CleanedTransactions
 from oncelog.log.files import Buffer
 from oncelog.log.offset_map import OffsetMap

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from oncelog.errors import CorruptBatch, DamagedLog
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.batch_filter import BatchFilter, FilterRules
 from oncelog.log.batch_scan import Scan
 from oncelog.log.cleaned_transactions import CleanedTransactions

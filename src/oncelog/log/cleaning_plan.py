@@ -7,9 +7,9 @@ segment, within min.compaction.lag.ms, or above the stored recovery point (below
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.config import INT32_MAX
 from oncelog.log.segment import Segment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from oncelog.lazy_dataclass import dataclass
 
 INT32_MAX = 2**31 - 1
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.errors import StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.batch_header import HEADER_SIZE_BYTES
 from oncelog.log.files import Buffer, DirectoryNames, File, Files, Syncable
 from oncelog.log.journal_entries import (

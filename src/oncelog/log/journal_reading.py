@@ -8,9 +8,9 @@ synced: then the journal is damaged, and nothing may be served.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from oncelog.errors import StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.files import Files
 from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
 from oncelog.log.journal_entries import (

@@ -6,10 +6,11 @@ Text: the line "0", the number of entries, then "leaderEpoch startOffset" lines;
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from oncelog.errors import CorruptIndex
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import unreadable
 
 FILE_NAME = "leader-epoch-checkpoint"

@@ -10,11 +10,12 @@ Recovering twice gives identical bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Protocol
 
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log import producer_snapshot
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig

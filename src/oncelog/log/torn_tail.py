@@ -6,9 +6,8 @@ segment. Apache Kafka ignores both. Only the newest few are kept.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.errors import CorruptBatch
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.files import Files
 from oncelog.wire.record_batch import HEADER_BYTES, RecordBatch
 

@@ -8,13 +8,13 @@ two sides agree whoever of them is quicker.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Unpack
 
 from oncelog.client.admin.transaction_listing import NEVER_MS, TransactionDescription
 from oncelog.client.option_types import AdminOptions, DualWriterOptions
 from oncelog.core.two_phase.dual_write import StoredState
+from oncelog.lazy_dataclass import dataclass
 from oncelog.recipes.database import Database
 from oncelog.recipes.sync import DualWriter
 from oncelog.sync import Admin

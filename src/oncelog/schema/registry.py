@@ -14,7 +14,6 @@ import ssl
 import threading
 from collections import OrderedDict
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
@@ -23,6 +22,7 @@ import httpx
 from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, IllegalState, SchemaRegistryError, SchemaRegistryUnavailable
 from oncelog.host.loop_thread import BEFORE_A_FORK, loop_thread
+from oncelog.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 RETRIED = {408, 429, 500, 502, 503, 504}

@@ -6,9 +6,10 @@ A path may be a data directory, of oncelog or of Apache Kafka, or the directory 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.errors import CorruptIndex
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import (
     CLEAN_SHUTDOWN,
     CLEANED_OFFSETS,

@@ -8,12 +8,12 @@ stands where they say, and its offset follows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.segments.source import Readable
 from oncelog.wire.crc32c import crc32c
 from oncelog.wire.record_batch import (

@@ -6,7 +6,7 @@ Works with the columns of one chunk at a time; of what was read only the replay'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from oncelog.core.reconciliation.findings import (
 from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
 from oncelog.core.shell_words import quoted
 from oncelog.errors import CorruptIndex, StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS
 from oncelog.log.producer_snapshot import snapshot_from_bytes
 from oncelog.log.transaction_index import aborted_from_bytes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
@@ -21,6 +21,7 @@ from oncelog.core.reconciliation.partition_replay import Open
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.segments.coordinators import (
     CONSUMER_OFFSETS,
     TRANSACTION_STATE,

@@ -14,10 +14,11 @@ import os
 import pathlib
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.options import Offsets
 from oncelog.spark.planning import Bounds
 from oncelog.spark.stream_offset import StreamOffset, from_json

@@ -9,10 +9,11 @@ the recorded producer id and epoch, whose retries are idempotent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog import errors, sync
 from oncelog.core.two_phase.exactly_once_sink import Attempt, winners_at_risk
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.rights import rights_named
 from oncelog.types import PreparedTxnState

@@ -12,10 +12,11 @@ import json
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.core.two_phase.exactly_once_sink import Attempt
+from oncelog.lazy_dataclass import dataclass
 
 KEPT = 200
 recent: OrderedDict[tuple[str, str], BatchNumbers] = OrderedDict()

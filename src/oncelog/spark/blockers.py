@@ -11,12 +11,12 @@ import datetime as dt
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog import errors, sync
 from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription
 from oncelog.core.shell_words import quoted
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.options import Offsets
 from oncelog.types import TopicPartition
 

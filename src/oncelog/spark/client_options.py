@@ -8,11 +8,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.config import ALIASES, HAS_NO_MEANING, ClientConfig, ConsumerConfig, ProducerConfig
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 
 _BYTES = "keys and values are bytes here: cast the columns in Spark"
 _NO_CODE = "code of yours runs in Spark: map the columns there"

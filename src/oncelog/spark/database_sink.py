@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ import sqlalchemy as sa
 
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore

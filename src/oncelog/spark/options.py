@@ -11,11 +11,11 @@ import difflib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.client_options import consumer_options, producer_options
 
 EARLIEST, LATEST = -2, -1

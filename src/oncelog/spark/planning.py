@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.options import EARLIEST, LATEST, Offsets, Times
 
 GO_ON = "(failOnDataLoss=false goes on with what is there)"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import LostTransaction
 from oncelog.spark.committer import Committer
 from oncelog.spark.decision_store import DecisionStore, decision_store, has_decisions

@@ -10,7 +10,6 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +19,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from oncelog import errors, sync
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark import planning
 from oncelog.spark.kept_admins import CLIENTS_MAX, admin_of, close_admins
 from oncelog.spark.log_view import LogView

@@ -11,10 +11,11 @@ A checkpoint of Spark's own Kafka source has {topic: {"0": offset}}: it is gone 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.options import Offsets
 from oncelog.wire.uuids import uuid_text
 

@@ -14,7 +14,6 @@ import os
 import pathlib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +25,7 @@ from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import TransactionalIds
 from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store

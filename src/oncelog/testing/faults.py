@@ -6,12 +6,12 @@ What `FaultyProxy` does to requests is decided here; how bytes travel is in `pro
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from oncelog.client import arguments
 from oncelog.errors import ErrorCode, InvalidArgument
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.api import APIS
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from oncelog.wire.messages.add_partitions_to_txn import (

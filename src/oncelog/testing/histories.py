@@ -13,12 +13,13 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from oncelog.checker.anomalies import check
 from oncelog.checker.history import read_history
 from oncelog.errors import InvalidArgument, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.testing.assertions import Servers, committed_records, options_of
 from oncelog.types import TopicPartition
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass
 from typing import Any, Self
 
 from oncelog.client import arguments
@@ -12,6 +11,7 @@ from oncelog.client.config import ClientConfig
 from oncelog.errors import IllegalState, MalformedMessage
 from oncelog.host.listening_sockets import stop_listening
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 from oncelog.testing.faults import API_KEYS, REFUSALS, Fault, Faults, Kind, put_error
 from oncelog.testing.loop_thread import LoopThread
 from oncelog.testing.told_addresses import APIS_WITH_ADDRESSES, told_addresses

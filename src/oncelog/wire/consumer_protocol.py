@@ -4,9 +4,10 @@ The broker carries them as opaque bytes; it looks inside only to know which topi
 only add fields at the end, so an unknown one is read as the newest known.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.errors import MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire import schema
 from oncelog.wire.schema import EMPTY, Buffer, Bytes, Int32, String, Struct, decode_message, encode_message

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from oncelog.errors import MalformedFrame
+from oncelog.lazy_dataclass import dataclass
 
 LINK_VERSION = 1
 FRAME_SIZE_BYTES_MAX = 64 * 1024 * 1024

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import dataclass
 from enum import IntEnum
 
 from oncelog.errors import MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 
 Attributes = tuple[tuple[str, str], ...]
 Pace = Callable[[int], object]  # called after each piece of work, with the bytes that it read

@@ -6,10 +6,12 @@ code is `codec_source.py`; what to call is `schema.py`.
 """
 
 import linecache
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from inspect import get_annotations
 from types import NoneType
 from typing import Annotated, Any, ClassVar, Self, dataclass_transform, get_args, get_origin, get_type_hints
+
+from oncelog.lazy_dataclass import dataclass
 
 FOREVER = 32767
 UNSET: Any = object()  # the default of an argument or a field that was not given

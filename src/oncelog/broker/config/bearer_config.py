@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from oncelog.broker.config.config import UNSECURED_KEY, BrokerConfig, ConfigInvalid, of_listener
@@ -14,6 +14,7 @@ from oncelog.host.json_web_keys import ALGORITHMS, KeysInvalid, check_library
 from oncelog.host.key_stores import trusted_from
 from oncelog.host.tls import TlsContext, TlsInvalid, TlsSettings, client_context
 from oncelog.host.web import UrlInvalid, WebAddress, web_address
+from oncelog.lazy_dataclass import dataclass
 
 T = TypeVar("T")
 

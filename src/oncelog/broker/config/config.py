@@ -6,10 +6,9 @@ or unknown (an error with a suggestion): a typing mistake must not pass silently
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from functools import cache
 from typing import Any, TypeVar, cast
 
@@ -21,6 +20,7 @@ from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.java_properties import each_property
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
 from oncelog.errors import ConfigurationError
+from oncelog.lazy_dataclass import dataclass
 
 _LONG_MAX = 2**63 - 1
 _INT_MAX = 2**31 - 1
@@ -483,6 +483,8 @@ def of_listener(config: BrokerConfig, listener: str, key: str, otherwise: T, mec
 
 
 def _suggestion(key: str) -> str:
+    import difflib
+
     near = difflib.get_close_matches(key.replace("_", "."), rules(), n=1, cutoff=0.6)
     return f" (did you mean {near[0]}?)" if near else ": Kafka has none of this name either, take the line out"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 
 from oncelog.broker.config.config import BrokerConfig, rules, text_of
 from oncelog.broker.config.secret import Secret
@@ -12,6 +11,7 @@ from oncelog.core.metadata.cluster import CLIENT_METRICS_RESOURCE, GROUP_RESOURC
 from oncelog.core.metadata.config_documentation import documentation_of
 from oncelog.core.metadata.resource_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.create_topics import CreatableTopicConfigs
 from oncelog.wire.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from oncelog.broker.config.addresses import advertised_addresses, controller_addresses, listen_addresses
@@ -26,6 +25,7 @@ from oncelog.core.access.listeners import (
     protocol_of,
 )
 from oncelog.host.tls import has_other_suites
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from oncelog.broker.config.mechanisms import MechanismConfig

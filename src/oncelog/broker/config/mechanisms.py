@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.broker.config.bearer_config import OAUTHBEARER, BearerConfig, bearer_config
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
@@ -12,6 +12,7 @@ from oncelog.broker.config.secret import Secret
 from oncelog.core.jaas import PLAIN_MODULE
 from oncelog.core.sasl.plain import digests_of
 from oncelog.core.scram import HASHES
+from oncelog.lazy_dataclass import dataclass
 
 PLAIN = "PLAIN"
 MECHANISMS = (PLAIN, *HASHES, OAUTHBEARER)

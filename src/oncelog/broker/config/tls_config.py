@@ -7,12 +7,12 @@ its own key only, as in Kafka: there the user of SASL is the principal.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.core.access.principal_mapping import MappingRule, RulesInvalid, mapping_rules
 from oncelog.host.key_stores import identity_from, trusted_from
 from oncelog.host.tls import VERSIONS, TlsIdentity, TlsInvalid, TlsSettings
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,8 @@ limits have Kafka's names and defaults; those that Kafka does not have begin wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.broker.config.config import BrokerConfig, rules, text_of
+from oncelog.lazy_dataclass import dataclass
 
 _HITS = 'oncelog_limits_hit_total{limit="%s"}'
 _ERRORS = 'kafka_network_requestmetrics_errors_total{error="%s"}'

@@ -6,9 +6,8 @@ Kafka's metrics have the names that the JMX exporter gives them (MBean path in l
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.broker.metrics.histogram import COUNTS, LAG_MS, REQUEST_MS, SYNC_MS
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ one beyond its own address's quota is closed then. Above a number it is closed a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog.broker.config.config import BrokerConfig, addresses_with_counts
+from oncelog.lazy_dataclass import dataclass
 
 LOCALHOST = ("127.0.0.1", "::1")
 

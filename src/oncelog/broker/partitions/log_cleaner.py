@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +22,7 @@ from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Pace, WorkCancelled, Worker
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.cleaner import Cleaned, Cleaner, Cleaning, remove_cleaned
 from oncelog.log.cleaning_plan import CleaningPlan, CompactionRules, plan_cleaning, sources_of
 from oncelog.log.files import DirectoryNames

@@ -7,12 +7,12 @@ partition's name, and goes over to the real one when that is made.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.topic_configs import TopicSettings
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.types import TopicPartition
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.api import ApiKey
 
 UNKNOWN_SOFTWARE = ("unknown", "unknown")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
 from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
@@ -26,6 +25,7 @@ from oncelog.core.share.window import (
 )
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.record_batch import RecordBatch, batches
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import click
@@ -25,6 +25,7 @@ from oncelog.client.records import ConsumerRecord
 from oncelog.core.offset_reset import BY_DURATION, first_time_ms
 from oncelog.errors import CorruptRecord, KafkaError, RequestTimedOut
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 POLL_MS = 50

@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import IO, Any, NamedTuple
 
 import click
@@ -26,6 +26,7 @@ from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
 from oncelog.errors import OncelogError, RequestTimedOut
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 
 UNFINISHED_MAX = 5000
 RECORD_BYTES_MAX = 1 << 26  # no broker takes it: what follows is not looked for any more

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 from oncelog.cli.dump_log.records import record_line, record_row
 from oncelog.cli.durations import moment_text
 from oncelog.cli.numbers import is_number
 from oncelog.errors import CorruptBatch, CorruptIndex, StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log import checkpoint_files, leader_epoch_file, offset_index, time_index
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Buffer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from oncelog.cli.migrate.copying import visible
@@ -13,6 +13,7 @@ from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress
 from oncelog.core.migration.topics import WHILE_COPYING, final_configs, refusal, switch_changes
 from oncelog.errors import ClusterAuthorization, GroupIdNotFound, KafkaError, SecurityDisabled, UnknownTopicOrPartition
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 

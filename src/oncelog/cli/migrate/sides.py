@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.cli.clients import open_admin, open_consumer, open_producer
 from oncelog.cli.command import Settings
@@ -15,6 +15,7 @@ from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.changing import Change
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress, progress_of
 from oncelog.errors import ConfigurationError, GroupIdNotFound, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 REQUEST_BYTES_MAX = 100 << 20

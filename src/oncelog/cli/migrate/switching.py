@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from oncelog.cli.migrate.copying import Copy
 from oncelog.cli.migrate.planning import Plan, finish_topics, freeze_rules, mark_switched, refuse_changed
@@ -13,6 +12,7 @@ from oncelog.client.admin.admin import Acl, AclFilter
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.verdict import blocking
 from oncelog.errors import TransactionalIdNotFound
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 STILL_MS = 500

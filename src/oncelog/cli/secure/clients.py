@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
 from oncelog.cli.secure.home import CERTIFICATE_LISTENER, MECHANISM, PASSWORD_LISTENER, Server
 from oncelog.core.jaas import SCRAM_MODULE
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

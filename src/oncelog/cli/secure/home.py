@@ -16,7 +16,6 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from oncelog.cli.output import Failed
@@ -25,6 +24,7 @@ from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.core.access.listeners import NamedAddress, named_addresses
 from oncelog.core.jaas import SCRAM_MODULE
 from oncelog.host.certificate_authority import Authority, Certificate
+from oncelog.lazy_dataclass import dataclass
 
 MECHANISM = "SCRAM-SHA-512"
 PASSWORD_LISTENER, CERTIFICATE_LISTENER = "CLIENTS", "CERTIFICATES"

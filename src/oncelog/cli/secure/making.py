@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from oncelog.cli.command import Settings
@@ -32,6 +31,7 @@ from oncelog.cli.secure.new_directory import new_directory
 from oncelog.core.access.listeners import NamedAddress, is_loopback
 from oncelog.host.certificate_authority import Authority, described
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 
 AUTHORITY_DAYS = 3650
 PASSWORD_BYTES = 24

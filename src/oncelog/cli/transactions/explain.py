@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import click
@@ -25,6 +24,7 @@ from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 OFFLINE_ADVICE = "read the broker's log; free or mend its disk, then restart it; `oncelog dump-log` shows the damage"

@@ -7,7 +7,6 @@ not start. Neither is in the list of its positions, so nobody may be told "all c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.cli.output import Failed, counted
 from oncelog.client.admin.admin import Admin
@@ -15,6 +14,7 @@ from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import GroupIdNotFound
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 OFFSETS_TOPIC = "__consumer_offsets"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from oncelog.cli.transactions.repair import is_prepared
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import TransactionalIdNotFound
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import PreparedTxnState
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -31,6 +30,7 @@ from oncelog.cli.transactions.repair import end_as_decided
 from oncelog.client.config import AdminConfig
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import KafkaError, OncelogError
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     from oncelog.recipes.database import Database

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from oncelog.cli.command import Settings
 from oncelog.cli.durations import duration_text
 from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, may_be_committed, transaction_verdict
+from oncelog.lazy_dataclass import dataclass
 
 MARKERS_LATE_MS = 30_000
 UNKNOWN_OWNER = "unknown owner"

@@ -8,7 +8,6 @@ something stands still. Of many partitions only those with an open transaction a
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from oncelog.cli.output import error_name
 from oncelog.cli.why.looking import Looking, root_of
@@ -19,6 +18,7 @@ from oncelog.core.diagnosis.facts import TOPIC, Facts, NotRead, OpenTransaction,
 from oncelog.core.diagnosis.watching import STOPPED, Picture, Watching
 from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")

@@ -38,6 +38,7 @@ from oncelog.core.migration.progress import is_of_migration
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import ClusterAuthorization, KafkaError
 from oncelog.host.clock import RealClock
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -85,7 +86,7 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     return dataclasses.replace(facts, frozen=frozen, not_read=tuple(looking.not_read))
 
 
-@dataclasses.dataclass
+@dataclass
 class _Producers:
     found: dict[TopicPartition, list[ProducerDescription]]
     unreadable: dict[TopicPartition, KafkaError]

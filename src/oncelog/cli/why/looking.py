@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 
 from oncelog.cli.output import Failed, error_name
@@ -21,6 +21,7 @@ from oncelog.errors import (
     TopicAuthorization,
     TransactionalIdAuthorization,
 )
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 T = TypeVar("T")

@@ -6,7 +6,7 @@ Throttling itself is told to the throttled only. What anybody can compute is how
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.cli.command import Settings
 from oncelog.cli.durations import duration_text
@@ -18,6 +18,7 @@ from oncelog.core.diagnosis.causes import QUOTA_CATCH_UP_MS
 from oncelog.core.diagnosis.facts import PartitionFacts, QuotaFacts
 from oncelog.core.diagnosis.quotas import ReadingQuota, quota_of, reading_quotas, slowest_of_users
 from oncelog.errors import KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-from dataclasses import dataclass
 from typing import NoReturn
 
 import click
@@ -19,6 +18,7 @@ from oncelog.client.admin.owners import described_if_known
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION
 from oncelog.errors import ErrorCode, InvalidTopic, KafkaError, UnknownTopicOrPartition, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 NAMES_COMPARED_MAX = 10_000

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.cli.command import Name, Settings
@@ -25,6 +24,7 @@ from oncelog.core.diagnosis.transactions import may_be_committed, transaction_ve
 from oncelog.core.migration.progress import is_of_migration
 from oncelog.core.two_phase.exactly_once_sink import attempt_name
 from oncelog.core.two_phase.transactional_ids import leased_name
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 LATE_NAMED_MAX = 3

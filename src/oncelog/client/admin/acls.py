@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest

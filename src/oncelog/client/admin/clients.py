@@ -6,12 +6,12 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import ErrorCode, InvalidArgument, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import ErrorCode, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from oncelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,

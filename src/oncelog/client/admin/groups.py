@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
@@ -12,6 +11,7 @@ from oncelog.client.admin.session import AdminSession, Unreachable
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, fetch_pending, group_key
 from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
 from oncelog.wire.messages.consumer_group_describe import Assignment, ConsumerGroupDescribeRequest

@@ -6,7 +6,6 @@ Rule: what a coordinator still owns is not aborted on a partition (it would tear
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from oncelog.client import arguments
 from oncelog.client.admin.topics import AdminTopics
@@ -23,6 +22,7 @@ from oncelog.errors import (
     TransactionalIdAuthorization,
     error_for,
 )
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.write_txn_markers import (
     WritableTxnMarker,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import ErrorCode, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from oncelog.wire.messages.describe_quorum import DescribeQuorumRequest, PartitionDataRequest, TopicDataRequest

@@ -5,12 +5,12 @@ A consumer hands out what its application may see; this hands out everything, an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.admin.hanging import AdminHanging
 from oncelog.client.cluster.each_leader import ask_leaders
 from oncelog.errors import CorruptBatch, ErrorCode, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.fetch import AbortedTransaction, FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.record_batch import RecordBatch, batches

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
@@ -18,6 +17,7 @@ from oncelog.client.option_types import AdminOptions
 from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, KafkaError, NotController, RequestTimedOut, error_for
 from oncelog.host.host import Host, real_host
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import CoordinatorKey, Node
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest

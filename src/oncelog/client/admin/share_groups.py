@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import group_key
 from oncelog.client.rights import next_step
 from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsRequest,

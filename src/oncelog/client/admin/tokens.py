@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.errors import InvalidArgument
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from oncelog.wire.messages.describe_delegation_token import (
     DescribeDelegationTokenOwner,

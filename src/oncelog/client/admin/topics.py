@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
 from oncelog.client import arguments
@@ -22,6 +22,7 @@ from oncelog.client.cluster.offset_lookup import (
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ISOLATION_LEVELS
 from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from oncelog.wire.messages.create_topics import (

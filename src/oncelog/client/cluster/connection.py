@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 from oncelog.client.traffic import Traffic
@@ -26,6 +26,7 @@ from oncelog.errors import (
 from oncelog.host.network import ConnectFailed, PeerRefused
 from oncelog.host.network import Network as NetworkDoor
 from oncelog.host.tls import TlsContext, refusal_in, shown_by
+from oncelog.lazy_dataclass import dataclass
 from oncelog.version import __version__
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import decode_response, encode_request, response_correlation_id

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.each_leader import LOOKS, Unreadable, ask_leaders
 from oncelog.errors import KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 

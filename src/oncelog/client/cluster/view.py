@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
 from oncelog.wire.schema import ZERO_UUID

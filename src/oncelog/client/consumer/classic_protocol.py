@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from oncelog.client.backoff import Backoff
@@ -27,6 +27,7 @@ from oncelog.errors import (
     MalformedMessage,
     UnknownMemberId,
 )
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import GroupMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import (
     Subscription,

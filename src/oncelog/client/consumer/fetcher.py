@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
@@ -35,6 +34,7 @@ from oncelog.errors import (
     OffsetOutOfRange,
     error_for,
 )
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 from oncelog.wire.messages.fetch import (
     FetchPartition,

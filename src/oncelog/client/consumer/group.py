@@ -9,7 +9,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from oncelog.client import arguments
@@ -24,6 +23,7 @@ from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
 from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 from oncelog.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from oncelog.wire.messages.describe_groups import DescribeGroupsRequest

@@ -8,7 +8,6 @@ the last record handed out was long before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
@@ -16,6 +15,7 @@ from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
 from oncelog.client.config import ISOLATION_LEVELS, ConsumerConfig
 from oncelog.client.consumer.positions import Positions
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.client.backoff import Deadline
@@ -22,6 +22,7 @@ from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.consumer.reset import reset_timestamp
 from oncelog.core.consumer.transaction_order import OrderPosition
 from oncelog.errors import KafkaError, OffsetOutOfRange, RequestTimedOut
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("oncelog.client.consumer")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.client.consumer.read_replica import ReadReplica
 from oncelog.client.consumer.transaction_buffer import BufferedBatches
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import OrderPosition, TransactionOrder
 from oncelog.errors import IllegalState
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.record_batch import RecordBatch
 from oncelog.wire.schema import ZERO_UUID

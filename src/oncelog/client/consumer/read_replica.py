@@ -8,9 +8,9 @@ again, and may name it anew. Only a leader is believed, so that replicas cannot 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from oncelog.client.cluster.view import PartitionView
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
@@ -22,6 +21,7 @@ from oncelog.client.processing.transforming import Reading
 from oncelog.core.processing.steps import Limits
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.randomness import Random, random_uuid
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.uuids import uuid_text
 
 TRANSACTION_TIMEOUT_MS = 10_000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from oncelog.client import arguments
@@ -11,6 +10,7 @@ from oncelog.client.interceptors import ProducerRecord
 from oncelog.client.producer.arguments import as_bytes, header_pairs, of_topic
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import InvalidArgument
+from oncelog.lazy_dataclass import dataclass
 
 RECORD_OVERHEAD_BYTES = 70
 TAKES = "give None, bytes, (key, value), a ProducerRecord, or a list or generator of these"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 from oncelog.client.interceptors import ProducerRecord
@@ -15,6 +15,7 @@ from oncelog.core.processing.steps import Failure, Item
 from oncelog.core.processing.verdicts import Verdict, verdict_of
 from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.host import Host
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import GroupMetadata, OffsetAndMetadata, TopicPartition
 
 log = logging.getLogger("oncelog.client")

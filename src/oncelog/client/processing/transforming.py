@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
 from oncelog.client import arguments
@@ -18,6 +18,7 @@ from oncelog.client.processing.results import Collector, Results
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Failure, Item
 from oncelog.errors import RecordDeserialization, SchemaRegistryUnavailable
+from oncelog.lazy_dataclass import dataclass
 
 BREATH_S = 0.01  # a transform that never waits lets the event loop run at least so often
 

@@ -7,10 +7,10 @@ a denial implies nothing. Where no rule is about a resource, `allow.everyone.if.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from ipaddress import ip_address
 
 from oncelog.core.metadata.acl import ANYBODY, SUPPORTED_OPERATIONS, WILDCARD, AclBinding
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 
 STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"

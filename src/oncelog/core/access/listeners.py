@@ -5,8 +5,9 @@ from __future__ import annotations
 import ipaddress
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from oncelog.lazy_dataclass import dataclass
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 CONTROLLER = "CONTROLLER"

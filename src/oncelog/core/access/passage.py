@@ -8,12 +8,12 @@ table of all checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from oncelog.core.access.authorizer import Authorizer, Identity
 from oncelog.core.metadata.acl import CLUSTER_NAME
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.access_rules import Operation, ResourceType
 
 T = TypeVar("T")

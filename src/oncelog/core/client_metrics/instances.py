@@ -7,10 +7,10 @@ may come from another broker, or from before a restart, and is taken. `now_ms` i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 from oncelog.core.client_metrics.subscriptions import ClientInstance, Subscription, Wanted, wanted_of
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import ZERO_UUID
 
 FORGOTTEN_AFTER_MS_MIN = 60_000

@@ -7,10 +7,10 @@ comes as deltas is added up, and stays.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog.core.client_metrics.subscriptions import ClientInstance
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.metrics_data import Attributes, DataPoint, MetricKind, Pace, no_pace
 
 TEXT_LENGTH_MAX = 1_000  # of one number's name and attributes

@@ -6,10 +6,10 @@ A stored pattern that cannot be read (an older version took any) lets its subscr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.core.metadata.resource_configs import match_patterns
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.crc32c import crc32c
 from oncelog.wire.uuids import uuid_text
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import cycle
 from typing import Protocol
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.consumer_protocol import (
     Assignment,

@@ -8,8 +8,9 @@ topics) the client begins again with all its partitions, and closes the session 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from oncelog.lazy_dataclass import dataclass
 
 NO_SESSION_ID = 0
 FULL = 0  # the session epoch of a request with everything

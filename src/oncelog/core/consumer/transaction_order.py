@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.record_batch import RecordBatch
 
 METADATA_PREFIX = "oncelog.transaction.order:"

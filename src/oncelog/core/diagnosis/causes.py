@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from oncelog.core.diagnosis.facts import (
     Facts,
@@ -21,6 +20,7 @@ from oncelog.core.diagnosis.facts import (
     QuotaFacts,
 )
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, TWO_PHASE, transaction_verdict
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 RIGHTS = "rights"

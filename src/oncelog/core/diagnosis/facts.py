@@ -5,8 +5,9 @@ What could not be seen is a fact, too (`NotRead`, `Facts.hidden`): from its abse
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 GROUP, TOPIC, PARTITION, TRANSACTION = "group", "topic", "partition", "transaction"

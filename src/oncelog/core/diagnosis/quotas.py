@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 RATE = "consumer_byte_rate"
 USER, CLIENT_ID = "user", "client-id"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import statistics
 from collections import OrderedDict, deque
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.core.diagnosis.facts import OpenTransaction, Owner, PartitionFacts
 from oncelog.core.diagnosis.transactions import ENDING, transaction_verdict
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 ACTIVE, WAITING, STOPPED, OFFLINE = "active", "waiting", "stopped", "offline"

@@ -7,7 +7,8 @@ consumer group's may be set for one group alone (config resource GROUP); the bro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 MINUTE_MS = 60_000
 

@@ -8,9 +8,9 @@ to wait while one is here.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.consumer_offsets import OffsetCommit
 

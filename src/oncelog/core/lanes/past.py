@@ -11,11 +11,11 @@ nothing here (`unsure_then`); a first batch that does not begin its producer's s
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from oncelog.core.ages import age_text, clock_text, moment_text
 from oncelog.core.lanes.lane import CLOCK_MS, COMMITTED, OPEN, Lane, Span
 from oncelog.core.lanes.view import CALM_MS, STOPPED, WAITING, LanesView, OpenSpan
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
 

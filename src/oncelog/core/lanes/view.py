@@ -7,11 +7,12 @@ less than three times what that producer usually takes), *stopped*. The verdicts
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.transactions import ENDING, HANGING, IN_PROGRESS, TWO_PHASE
 from oncelog.core.lanes.lane import Lane, Span, usual_ms
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 ACTIVE, WAITING, STOPPED, UNREADABLE = "active", "waiting", "stopped", "unreadable"

@@ -9,9 +9,10 @@ unknown attribute bits and the log-append-time bit are refused, and what cannot 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.errors import CorruptBatch, ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_PRODUCER_ID
 from oncelog.wire.compression import Compression, DecompressedTooLarge
 from oncelog.wire.crc32c import Data
@@ -85,7 +86,7 @@ def validate_produced(
     size_bytes_max: int,
     compacted: bool,
     now_ms: int,
-    timestamp_rules: TimestampRules = TimestampRules(),
+    timestamp_rules: TimestampRules = TimestampRules(),  # noqa: B008 - frozen
     decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
     compression: Compression | None = None,
 ) -> ValidBatch | Refused:

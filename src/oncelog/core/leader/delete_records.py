@@ -5,11 +5,10 @@ Producers and open transactions outlive their records (KIP-360): see `Partition.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.leader.partition import Partition
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 TO_HIGH_WATERMARK = -1
 

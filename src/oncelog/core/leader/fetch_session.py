@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 NO_SESSION_ID = 0
 INITIAL_SESSION_EPOCH = 0  # a full fetch that wants a session

@@ -14,11 +14,12 @@ questions are asked as one; different identities of one transactional id wait th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.leader.gate_errors import ClientVersion, client_refusal
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

@@ -6,11 +6,11 @@ node, each request is answered by its own version (KIP-890: older clients know n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 
 class GuardedApi(Enum):

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 VERIFICATION_COUNT_MAX = 10_000  # nobody has that many under way; who floods voids the oldest, not our memory
 VERIFICATION_MS_MAX = 300_000  # far beyond every request timeout

@@ -9,11 +9,10 @@ timestamps: a producer that loads old data keeps its duplicate window. After rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.verdict import Refuse
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_OFFSET, NO_SEQUENCE, ProducerSnapshotEntry, WindowBatch
 from oncelog.wire.record_batch import RecordBatch, next_sequence
 

@@ -5,10 +5,9 @@ Protocol errors are values here: a refusal names Kafka's code and says in words 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.leader.guards import Guard
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ Pure state: `apply` is the only way to change it, live and at start alike. Decid
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from oncelog.core.metadata.acl import AclBinding
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import (
     AclRecord,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from oncelog.core.metadata.cluster import (
     BROKER_RESOURCE,
@@ -22,6 +21,7 @@ from oncelog.core.metadata.resource_configs import (
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord
 
 SET, DELETE, APPEND, SUBTRACT = range(4)

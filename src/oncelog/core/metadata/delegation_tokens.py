@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.metadata.refusal import Refusal, limit_refusal
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.cluster_metadata import DelegationTokenRecord, RemoveDelegationTokenRecord
 from oncelog.wire.messages.create_delegation_token import (
     CreatableRenewers,

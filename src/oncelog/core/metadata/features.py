@@ -8,9 +8,10 @@ A change is decided here; the shell writes it to the cluster's metadata, whose f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.api_versions import FinalizedFeatureKey, SupportedFeatureKey
 from oncelog.wire.messages.update_features import (
     FeatureUpdateKey,

@@ -6,11 +6,10 @@ knows it of every other. A partition whose process is down has no leader until t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.metadata.topic_configs import BROKER_WRITTEN_TOPICS
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

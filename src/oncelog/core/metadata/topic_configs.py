@@ -7,8 +7,8 @@ typed values the partitions work with. Values are kept as the text they were set
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.compression import Codec, Compression
 
 _LONG_MAX = 2**63 - 1

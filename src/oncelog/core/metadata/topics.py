@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE, ClusterMetadata, Topic
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, collision, config_fault
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.cluster_metadata import ConfigRecord, MetadataRecord, RemoveTopicRecord, TopicRecord
 from oncelog.wire.messages.create_partitions import CreatePartitionsTopic, CreatePartitionsTopicResult
 from oncelog.wire.messages.create_topics import CreatableTopic

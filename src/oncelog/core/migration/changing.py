@@ -9,8 +9,9 @@ import hmac
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from oncelog.lazy_dataclass import dataclass
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
+
+from oncelog.lazy_dataclass import dataclass
 
 METADATA_BYTES_MAX = 4096
 POINTS_MAX = 32

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from oncelog.lazy_dataclass import dataclass
 
 EXACT, DIFFERENT, GROUPS_WAIT = "exact", "different", "groups wait"
 MOVED, WAITING = "moved", "waiting"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 from oncelog.core.access.listeners import ListenerInvalid, NamedAddress, named_address
+from oncelog.lazy_dataclass import dataclass
 
 PROCESS_COUNT_MAX = 64
 PORT_MAX = 65_535

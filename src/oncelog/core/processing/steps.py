@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 TRANSACTION_RECORDS_MAX = 1000

@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 from oncelog.core.producer.batch import BATCH_OVERHEAD_BYTES, EncodedRecords, ProducedRecord, ProducerBatch
 from oncelog.errors import KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 INT64_MAX = 2**63 - 1

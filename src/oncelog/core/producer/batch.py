@@ -8,11 +8,11 @@ appended is certainly stored nowhere: it may be split, or get another sequence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 from oncelog.core.producer.record_buffer import RecordBuffer
 from oncelog.errors import ErrorCode, KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.record_codec import parse_records
 

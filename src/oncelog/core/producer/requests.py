@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
 from oncelog.core.producer.verdicts import TxnApi
 from oncelog.errors import KafkaError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import CoordinatorKey, GroupMetadata, Node, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from oncelog.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

@@ -8,9 +8,10 @@ failed one under its identity is behind a gap: the leader refuses it; it is numb
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.producer.batch import SEQUENCE_COUNT, ProducerBatch
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_SEQUENCE, ProducerIdAndEpoch, TopicPartition
 
 

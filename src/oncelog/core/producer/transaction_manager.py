@@ -9,7 +9,6 @@ Rule: whatever was sent under one identity and sequence is never renumbered; aft
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.requests import (
@@ -36,6 +35,7 @@ from oncelog.errors import (
     UnknownServer,
     UnsupportedVersion,
 )
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from oncelog.lazy_dataclass import dataclass
 
 HANGING = "hanging"
 ORPHANED = "orphaned"

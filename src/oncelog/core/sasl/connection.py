@@ -8,11 +8,11 @@ told here is Kafka's, asked of Apache Kafka 4.3; times are milliseconds of a clo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 
 from oncelog.core.sasl.exchange import Challenge, Exchange, Outcome, Proven, Refused
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateResponse
 from oncelog.wire.messages.sasl_handshake import SaslHandshakeResponse
 

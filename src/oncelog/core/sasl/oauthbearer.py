@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.json_web_token import TOKEN_BYTES_MAX
 from oncelog.core.sasl.exchange import Challenge, Outcome, Proven, Refused
+from oncelog.lazy_dataclass import dataclass
 
 MESSAGE_BYTES_MAX = TOKEN_BYTES_MAX + 8_192
 DOCUMENT = '{"status":"invalid_token"}'

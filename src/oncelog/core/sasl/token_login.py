@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hmac
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import new as new_hash
 
 from oncelog.core.scram import HASHES, salted_password_of
+from oncelog.lazy_dataclass import dataclass
 
 ITERATION_COUNT = 4_096
 

@@ -8,10 +8,11 @@ wants one more than there may be is refused: a member that was sent away comes a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1

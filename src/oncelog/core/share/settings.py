@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 LATEST, EARLIEST, BY_DURATION = "latest", "earliest", "by_duration:"
 THROTTLED_DELIVERIES_MIN = 2

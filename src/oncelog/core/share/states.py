@@ -8,11 +8,12 @@ the log then fails, its partition is offline and this object of no more use.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.decision import NOTHING, Decision
 from oncelog.core.share.runs import RecordState, Run, Runs
 from oncelog.core.share.window import Change
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records import share_state
 from oncelog.wire.log_records.share_state import (
     NOT_UPDATED,

@@ -10,12 +10,12 @@ crash, never too large.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog.core.share.runs import RecordState, Run, Runs
 from oncelog.core.share.settings import ShareSettings
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # the acknowledge types of the wire
 NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."

@@ -7,9 +7,10 @@ began together do not push together. `now_ms` is monotonic.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.compression import Codec
 from oncelog.wire.metrics_data import Attributes, DataPoint, MetricKind
 from oncelog.wire.schema import ZERO_UUID

@@ -7,10 +7,10 @@ appended but not committed yet (`pending`), and which markers of a decided trans
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from oncelog.core.transactions.producer_ids import ProducerIds
 from oncelog.core.transactions.transaction import EXHAUSTED_PRODUCER_EPOCH, MAY_FOLLOW, PREPARED, TransactionRecord
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import TransactionLogRecord, TransactionTombstone
 

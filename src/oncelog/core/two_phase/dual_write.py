@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
 from oncelog.errors import IllegalState
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import PreparedTxnState
 
 COMPLETE_ATTEMPTS_MAX = 2  # each waits for max_block_ms; what is decided is completed by the next call as well

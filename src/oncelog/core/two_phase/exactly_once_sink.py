@@ -15,9 +15,10 @@ import json
 import re
 from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from oncelog.core.two_phase.transactional_ids import leased_name
+from oncelog.lazy_dataclass import dataclass
 
 DECISION, VETO, DONE = "decision", "veto", "done"
 ANY_BATCH = "*"  # a veto of a run in all batches that are not decided

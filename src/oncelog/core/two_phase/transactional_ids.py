@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from dataclasses import dataclass
+
+from oncelog.lazy_dataclass import dataclass
 
 RUNS_REMEMBERED = 16  # of which a process keeps ids; a run that is over needs none
 

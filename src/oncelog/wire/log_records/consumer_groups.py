@@ -6,11 +6,11 @@ written before Apache Kafka 4.1 only; nothing in it is needed, so it reads as No
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from dataclasses import field as plain_field
 from enum import IntEnum
 from typing import Any, cast
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import (
     EMPTY,
     Buffer,

@@ -6,10 +6,10 @@ A deletion is a key without value. Records of KIP-848's groups are in `consumer_
 KIP-932's in `share_groups`; other keys read as None.
 """
 
-from dataclasses import dataclass
 from typing import cast
 
 from oncelog.errors import MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from oncelog.wire.log_records import consumer_groups, share_groups, streams_groups
 from oncelog.wire.log_records.consumer_groups import CONSUMER_GROUP_RECORDS, ConsumerGroupRecord

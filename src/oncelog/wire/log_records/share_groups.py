@@ -7,10 +7,10 @@ partitions whose state in `__share_group_state` has begun.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import (
     EMPTY,
     Buffer,

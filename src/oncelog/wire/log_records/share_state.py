@@ -5,10 +5,10 @@ An update adds to what stands before it, so unlike other coordinators' this log 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from oncelog.errors import MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import (
     EMPTY,
     Buffer,

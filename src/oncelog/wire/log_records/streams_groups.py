@@ -6,11 +6,11 @@ As in `consumer_groups` a member is three records: what it said of itself, what 
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from dataclasses import field as plain_field
 from enum import IntEnum
 from typing import Any
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.streams_group_heartbeat import Endpoint, KeyValue, Subtopology
 from oncelog.wire.schema import (
     EMPTY,

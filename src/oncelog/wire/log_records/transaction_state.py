@@ -7,13 +7,14 @@ timeout 2147483647 on disk, as Apache Kafka writes it; KIP-939's -1 is accepted 
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from functools import lru_cache
 from struct import Struct as Layout
 from typing import NamedTuple
 
 from oncelog.errors import MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from oncelog.wire import schema
 from oncelog.wire.schema import Int8, Int16, Int32, Int64, String, Struct, decode_message, encode_message

@@ -6,7 +6,6 @@ Partitions that the transaction's coordinator must verify or add first wait in t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 from oncelog.broker.node import Node
@@ -19,6 +18,7 @@ from oncelog.core.leader.produce import check_request
 from oncelog.core.leader.verdict import Append, AskCoordinator, Duplicate, Refuse
 from oncelog.core.metadata.topic_configs import BROKER_WRITTEN_TOPICS, INTERNAL_TOPICS
 from oncelog.errors import ErrorCode, StorageError
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,

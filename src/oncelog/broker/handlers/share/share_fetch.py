@@ -7,7 +7,7 @@ taken nothing that its member does not know of, but what a connection loses, and
 from __future__ import annotations
 
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
@@ -19,6 +19,7 @@ from oncelog.broker.share.share_partition import Delivery, SharePartition, Wish
 from oncelog.core.metadata.features import SHARE_VERSION, level_of
 from oncelog.core.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, MemberKey, RefusedSession, ShareSession, Wanted
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.access_rules import Operation
 from oncelog.wire.log_records.share_state import ShareKey

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum, IntEnum
 
 from oncelog.errors import ErrorCode, MalformedMessage
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.consumer_protocol import subscription_from_bytes
 from oncelog.wire.log_records.consumer_offsets import GroupMetadata, GroupMetadataMember
 

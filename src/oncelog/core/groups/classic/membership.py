@@ -7,13 +7,12 @@ members) and KIP-814 (a static leader skips the assignment) are here; the phases
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from oncelog.core.decision import Decision
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member
 from oncelog.core.groups.classic.rebalance import Outcome, Rebalance, join_error, join_result, sync_error, sync_result
 from oncelog.core.groups.config import GroupConfig
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from oncelog.wire.messages.join_group import JoinGroupRequest
 from oncelog.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse

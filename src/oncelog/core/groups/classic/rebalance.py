@@ -7,13 +7,14 @@ kept with the member and is answered in `written`, after `apply`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from oncelog.core.decision import Decision
 from oncelog.core.groups.classic.group import NO_MEMBER_ID, Group, GroupState, Member, MetadataWrite, MetadataWriteKind
 from oncelog.core.groups.config import NEW_MEMBER_JOIN_TIMEOUT_MS, REJOIN_CHECK_INTERVAL_MS, GroupConfig
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from oncelog.wire.messages.sync_group import SyncGroupResponse
 

@@ -7,10 +7,11 @@ order of a Java hash table: members then go by their ids, topics by their names.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 
 from oncelog.core.groups.consumer.uniform_balance import balance_unequal
+from oncelog.lazy_dataclass import dataclass
 
 Shares = dict[str, dict[str, frozenset[int]]]  # member id -> topic -> partitions
 

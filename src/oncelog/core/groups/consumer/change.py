@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
 from oncelog.core.groups.config import ConsumerSettings, GroupConfig
@@ -20,6 +20,7 @@ from oncelog.core.groups.member_timers import MemberTimer
 from oncelog.core.groups.refused import Refused
 from oncelog.core.name_pattern import InvalidPattern, NamePattern
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.consumer_groups import (
     ConsumerGroupKey,
     GroupEpoch,

@@ -6,7 +6,7 @@ raise the group's epoch, may compute new targets, and takes the member one step 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.core.groups.consumer.change import GroupChange, RegexChange
 from oncelog.core.groups.consumer.group import ConsumerGroup
@@ -21,6 +21,7 @@ from oncelog.core.groups.consumer.reconciliation import Owned
 from oncelog.core.groups.member_timers import MemberTimer
 from oncelog.core.groups.refused import Refused
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.consumer_groups import EpochsOfPartitions
 from oncelog.wire.messages.consumer_group_heartbeat import (
     Assignment,

@@ -6,9 +6,10 @@ takes part through the embedded consumer protocol has `classic` set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.consumer_protocol import Assignment, assignment_to_bytes
 from oncelog.wire.log_records.consumer_groups import ClassicMember, CurrentMember, EpochsOfPartitions, MemberMetadata

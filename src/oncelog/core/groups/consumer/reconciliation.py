@@ -8,9 +8,10 @@ Nobody gets a partition before its former owner has said that it gave it back. A
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.core.groups.consumer.member import ConsumerGroupMember, MemberState
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.consumer_groups import EpochsOfPartitions, Partitions
 from oncelog.wire.messages.consumer_group_heartbeat import TopicPartitions
 

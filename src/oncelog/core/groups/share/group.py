@@ -6,9 +6,10 @@ was looked at last. Nobody has to give anything back: a partition may have many 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import Enum
 
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.share_groups import (
     Partitions,
     ShareCurrentMember,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.core.decision import Decision
 from oncelog.core.groups.classic.group import WallClock
@@ -17,6 +17,7 @@ from oncelog.core.groups.consumer.group import Topics, metadata_hash
 from oncelog.core.groups.share.assignor import assign
 from oncelog.core.groups.share.group import JOIN_EPOCH, LEAVE_EPOCH, NOTHING, ShareGroup, ShareGroupMember
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.share_groups import (
     Partitions,
     ShareGroupEpoch,

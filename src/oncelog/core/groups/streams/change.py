@@ -7,7 +7,7 @@ it is and changes only what is soft; the records change the rest when they are i
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from oncelog.core.groups.config import StreamsSettings
 from oncelog.core.groups.consumer.group import Topics, metadata_hash
@@ -27,6 +27,7 @@ from oncelog.core.groups.streams.topology import (
     configure,
 )
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord
 from oncelog.wire.log_records.streams_groups import (
     NO_TOPOLOGY_EPOCH,

@@ -8,7 +8,7 @@ hinders the application is no error: it is told as a status, and the member stay
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from oncelog.core.groups.config import GroupConfig
 from oncelog.core.groups.consumer.heartbeat import MemberClient
@@ -27,6 +27,7 @@ from oncelog.core.groups.streams.topology import (
     invalid_topology,
 )
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.streams_groups import AssignedTasks, TargetTasks
 from oncelog.wire.messages.streams_group_heartbeat import (
     Status,

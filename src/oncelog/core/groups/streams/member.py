@@ -6,10 +6,11 @@ may have several members, one for each of its threads; they share its state dire
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
 
 from oncelog.core.groups.streams.tasks import tasks_of
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.streams_groups import (
     NO_TOPOLOGY_EPOCH,
     AssignedTasks,

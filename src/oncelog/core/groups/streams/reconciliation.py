@@ -9,13 +9,14 @@ that of its process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
 from oncelog.core.groups.refused import Refused
 from oncelog.core.groups.streams.member import MemberState, StreamsGroupMember
 from oncelog.core.groups.streams.tasks import has_any, tasks_of
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.streams_groups import AssignedTasks, TargetTasks, Tasks
 
 

@@ -10,11 +10,12 @@ equals depends on the order of a hash table, it is by name here. Warm-up tasks a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from oncelog.core.groups.streams.topology import ConfiguredSubtopology
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.streams_groups import TargetTasks
 
 

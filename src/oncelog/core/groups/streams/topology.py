@@ -9,11 +9,12 @@ application acts on the first thing that is wrong.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from oncelog.core.groups.refused import Refused
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.log_records.streams_groups import StreamsTopologyRecord
 from oncelog.wire.messages.streams_group_heartbeat import CopartitionGroup, Subtopology, TopicInfo
 
