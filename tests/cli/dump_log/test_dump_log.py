@@ -69,6 +69,26 @@ def test_a_whole_directory_is_sound(closed: pathlib.Path) -> None:
     assert quiet.stderr.endswith(" files, 0 problems\n")
 
 
+def test_segments_that_begin_later_are_compared_by_their_own_offsets(tmp_path: pathlib.Path) -> None:
+    with TestBroker(data_dir=str(tmp_path / "data"), config={"log.segment.bytes": 1 << 20}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("produce", "t", "--transactional-id", "app", "--abort", stdin=f"{'x' * 5000}\n" * 300)
+        cli("produce", "t", "--transactional-id", "app", "--abort", stdin=f"{'x' * 5000}\n" * 300)
+    found = rows(tmp_path / "data")
+    assert of_kind(found, "problem") == []
+    later = [row for row in found if "/t-0/" in row["file"] and LOG not in row["file"]]
+    for kind, fields in (
+        ("offset_index_entry", ("offset",)),
+        ("time_index_entry", ("offset",)),
+        ("aborted_transaction", ("last_offset",)),
+        ("batch", ("base_offset", "last_offset")),
+    ):
+        entries = of_kind(later, kind)
+        assert entries, kind
+        assert all(200 < row[field] <= 601 for row in entries for field in fields), kind
+
+
 def test_batches_and_markers(closed: pathlib.Path) -> None:
     batches = of_kind(rows(closed / "t-0" / f"{LOG}.log"), "batch")
     assert [row["base_offset"] for row in batches] == [0, 1, 2, 3, 4, 5]

@@ -17,7 +17,7 @@ from oncelog.cli.durations import moment_text
 from oncelog.cli.numbers import is_number
 from oncelog.errors import CorruptBatch, CorruptIndex, StorageError
 from oncelog.lazy_dataclass import dataclass
-from oncelog.log import checkpoint_files, leader_epoch_file, offset_index, time_index
+from oncelog.log import checkpoint_files, leader_epoch_file, leftovers, offset_index, time_index
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Buffer
 from oncelog.log.producer_snapshot import snapshot_from_bytes
@@ -111,9 +111,8 @@ def topic_of(path: str) -> str:
 
 
 def base_offset_of(path: str) -> int:
-    """The offset in the file's name; 0 where there is none."""
-    digits = os.path.basename(path).split(".")[0]
-    return int(digits) if is_number(digits) else 0
+    """The offset that the file's name begins with; 0 for a file of another name."""
+    return leftovers.base_offset_of(os.path.basename(path)) or 0
 
 
 def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:
