@@ -37,6 +37,7 @@ def test_bootstrap_servers_may_be_a_list():
         ({"linger.s": 1}, "did you mean 'linger_ms'"),
         ({"isolation.level": "read_committed"}, "unknown option 'isolation_level'"),
         ({"linger.ms": "soon"}, "linger_ms='soon': expected int"),
+        ({"linger.ms": "1_0"}, "linger_ms='1_0': expected int"),
         ({"linger.ms": 1.5}, "expected int"),
         ({"enable.idempotence": "perhaps"}, "expected bool"),
         ({"bootstrap.servers": "nowhere"}, "expected HOST:PORT"),

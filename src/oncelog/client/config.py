@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
 from oncelog.core.consumer.assignors import ASSIGNORS
+from oncelog.core.number_text import whole_number
 from oncelog.core.offset_reset import check_strategy
 from oncelog.core.producer.partitioner import PARTITIONERS, Partitioner
 from oncelog.core.topic_names import topic_name_fault
@@ -548,7 +549,7 @@ def _boolean(value: Any) -> bool:
 def _integer(value: Any) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise ValueError(value)
-    return int(value)
+    return whole_number(value) if isinstance(value, str) else int(value)
 
 
 def _text(value: Any) -> str:

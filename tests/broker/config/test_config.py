@@ -23,6 +23,8 @@ def test_values_are_typed_and_bounded():
         {"num.partitions": "9" * 5000},
         {"auto.create.topics.enable": "yes"},
         {"flush.policy": "never"},
+        {"num.partitions": "1_0"},
+        {"log.cleaner.min.cleanable.ratio": "0_0.5"},
         {
             "offsets.topic.segment.bytes": 4096
         },  # the topic's own rule refuses less than 1 MiB, so it could never be created

@@ -41,10 +41,12 @@ def test_the_brokers_compression_holds_where_a_topic_has_none() -> None:
     [
         ("compression.type", ("gzip ", "uncompressed"), ("none", "GZIP", "")),
         ("compression.gzip.level", ("-1", "1", "9"), ("-2", "0", "10", "x", "")),
-        ("compression.lz4.level", ("1", "17"), ("-1", "0", "18")),
+        ("compression.lz4.level", ("1", "17"), ("-1", "0", "18", "1_7")),
+        ("retention.ms", ("-1", "+10", " 10 "), ("1_0", "1e3", "1.0", "9223372036854775808")),
+        ("min.cleanable.dirty.ratio", ("0.5", "5e-1"), ("0_0.5", "1.1", "half")),
         ("compression.zstd.level", ("-131072", "0", "22"), ("-131073", "23")),
     ],
 )
-def test_levels_have_their_codecs_bounds(key: str, taken: tuple[str, ...], refused: tuple[str, ...]) -> None:
+def test_numbers_have_their_keys_bounds(key: str, taken: tuple[str, ...], refused: tuple[str, ...]) -> None:
     assert [value for value in taken if config_fault(key, value)] == []
     assert [value for value in refused if not config_fault(key, value)] == []

@@ -19,6 +19,8 @@ from oncelog.core.access.authorizer import FORMER_AUTHORIZER, STANDARD_AUTHORIZE
 from oncelog.core.access.listeners import DEFAULT_MAP
 from oncelog.core.java_properties import each_property
 from oncelog.core.metadata.topic_configs import GZIP_LEVELS
+from oncelog.core.number_text import number as number_of
+from oncelog.core.number_text import whole_number
 from oncelog.errors import ConfigurationError
 from oncelog.lazy_dataclass import dataclass
 
@@ -503,7 +505,7 @@ def parse_value(key: str, value: object) -> Any:
         return _double_value(key, text, rule)
     if kind is int:
         try:
-            number = int(text) if len(text) < 25 else rule.most + 1
+            number = whole_number(text) if len(text) < 25 else rule.most + 1
         except ValueError:
             raise ConfigInvalid(f"{key}={text!r}: expected a whole number") from None
         if not rule.least <= number <= rule.most:
@@ -524,7 +526,7 @@ def parse_value(key: str, value: object) -> Any:
 
 def _double_value(key: str, text: str, rule: Rule) -> float:
     try:
-        number = float(text)
+        number = number_of(text)
     except ValueError:
         raise ConfigInvalid(f"{key}={text!r}: expected a number") from None
     if not rule.least <= number <= rule.most:

@@ -11,6 +11,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
+from oncelog.core.number_text import number
 
 DEFAULT = "default"
 
@@ -86,7 +87,7 @@ async def set_quotas(
     wanted: dict[str, float | None] = {}
     for key, text in pairs_of(values, "quotas").items():
         try:
-            wanted[key] = float(text)
+            wanted[key] = number(text)
         except ValueError:
             raise click.UsageError(f"{key}={text}: a quota is a number") from None
     await _alter(settings, _wanted(user, client_id, ip), wanted)

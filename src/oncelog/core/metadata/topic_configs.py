@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from oncelog.core.number_text import number as number_of
+from oncelog.core.number_text import whole_number
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.compression import Codec, Compression
 
@@ -159,7 +161,7 @@ def value_fault(config: ConfigKey, value: str) -> str | None:
     wrong = f"Invalid value {value} for configuration {config.name}"
     if config.kind in ("int", "short", "long", "double"):
         try:
-            number = float(value) if config.kind == "double" else int(value) if len(value) < 25 else None
+            number = number_of(value) if config.kind == "double" else whole_number(value) if len(value) < 25 else None
         except ValueError:
             number = None
         if number is None or number != number:
