@@ -54,4 +54,6 @@ def consume(bootstrap_servers: str, topic: str, file: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python examples/consume_to_database.py BOOTSTRAP_SERVERS TOPIC DATABASE_FILE")
     print(consume(*sys.argv[1:4]))

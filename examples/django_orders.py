@@ -164,5 +164,7 @@ def main(bootstrap_servers: str, items: list[str]) -> list[str]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/django_orders.py BOOTSTRAP_SERVERS DATABASE_FILE [ORDER ...]")
     set_up(sys.argv[2])
     print(*main(sys.argv[1], sys.argv[3:] or ["apples", "nothing", "pears"]), sep=", ")

@@ -89,6 +89,8 @@ def replay(bootstrap_servers: str) -> dict[str, int]:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        sys.exit("usage: python examples/event_sourcing.py BOOTSTRAP_SERVERS DATABASE_FILE")
     with accounts(*sys.argv[1:3]) as commands:
         commands.deposit("ann", 100)
         commands.move("ann", "bob", 30)

@@ -34,4 +34,6 @@ def application(bootstrap_servers: str, **options: Any) -> FastStream:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python examples/faststream_orders.py BOOTSTRAP_SERVERS")
     asyncio.run(application(sys.argv[1]).run())

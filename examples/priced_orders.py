@@ -23,4 +23,6 @@ async def main(bootstrap_servers: str, until_end: bool = False) -> oncelog.Proce
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python examples/priced_orders.py BOOTSTRAP_SERVERS")
     print(asyncio.run(main(sys.argv[1])))

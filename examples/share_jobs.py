@@ -45,4 +45,6 @@ async def run(servers: str, topic: str, group_id: str, do: Work, is_over: Callab
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python examples/share_jobs.py BOOTSTRAP_SERVERS TOPIC GROUP")
     asyncio.run(run(*sys.argv[1:4], do=work))

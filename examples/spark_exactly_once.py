@@ -31,4 +31,8 @@ def main(broker: str, source: str, target: str, checkpoint: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 5:
+        sys.exit(
+            "usage: python examples/spark_exactly_once.py BOOTSTRAP_SERVERS SOURCE_TOPIC TARGET_TOPIC CHECKPOINT_DIRECTORY"
+        )
     main(*sys.argv[1:])

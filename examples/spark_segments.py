@@ -38,4 +38,6 @@ def main(directory: str) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python examples/spark_segments.py DATA_DIRECTORY")
     sys.exit(main(sys.argv[1]))

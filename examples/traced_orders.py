@@ -38,4 +38,6 @@ def run(bootstrap_servers: str, exporter: SpanExporter, orders: str = "orders", 
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit("usage: python examples/traced_orders.py BOOTSTRAP_SERVERS")
     run(sys.argv[1], ConsoleSpanExporter())

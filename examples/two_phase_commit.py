@@ -40,4 +40,6 @@ def run(bootstrap_servers: str, file: str, orders: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 4:
+        sys.exit("usage: python examples/two_phase_commit.py BOOTSTRAP_SERVERS DATABASE_FILE ORDER...")
     print(run(sys.argv[1], sys.argv[2], sys.argv[3:]), "orders")

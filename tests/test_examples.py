@@ -8,6 +8,8 @@ import itertools
 import pathlib
 import re
 import sqlite3
+import subprocess
+import sys
 from types import ModuleType
 
 import pytest
@@ -94,3 +96,14 @@ def test_one_trace_goes_through_both_services(oncelog_broker: TestBroker, oncelo
     names = ["POST /orders", "transaction", f"send {oncelog_topic}", f"process {oncelog_topic}", "print the label"]
     for parent, child in itertools.pairwise(names):
         assert by_name[child].parent.span_id == by_name[parent].context.span_id, child
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
+def test_an_example_without_its_arguments_says_which(path: pathlib.Path) -> None:
+    if "sys.argv" not in path.read_text():
+        pytest.skip("it takes none")
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    if "ModuleNotFoundError" in done.stderr:
+        pytest.skip(done.stderr.splitlines()[-1])
+    assert done.stderr.startswith(f"usage: python examples/{path.name} "), done.stderr

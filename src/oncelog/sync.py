@@ -497,6 +497,7 @@ class Admin(_Blocking[AsyncAdmin]):
     list_topics = _blocking(AsyncAdmin.list_topics)
     describe_topics = _blocking(AsyncAdmin.describe_topics)
     list_offsets = _blocking(AsyncAdmin.list_offsets)
+    offline_coordinators = _blocking(AsyncAdmin.offline_coordinators)
     delete_records = _blocking(AsyncAdmin.delete_records)
     describe_configs = _blocking(AsyncAdmin.describe_configs)
     describe_broker_configs = _blocking(AsyncAdmin.describe_broker_configs)

@@ -336,8 +336,38 @@ def test_damaged_metadata_stops_the_start(tmp_path, is_killed):
         for snapshot in log.parent.glob("*.snapshot"):
             snapshot.unlink()
         for _ in range(2):
-            with pytest.raises(DamagedLog):
+            with pytest.raises(DamagedLog, match="restore it from a copy"):
                 await Broker(str(directory)).start()
+
+    run(work())
+
+
+@pytest.mark.parametrize("what", ["directory", "log"])
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_metadata_that_is_gone_stops_the_start(tmp_path, is_killed, what):
+    """A start without it would know no topic, and move the partitions aside as nobody's."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (broker, client):
+            await client.create("t")
+            await client.produce("t", "one")
+            broker.partitions.checkpoint()
+            killed(tmp_path / "a", tmp_path / "b")
+        directory = tmp_path / ("b" if is_killed else "a")
+        metadata, kept = directory / "__cluster_metadata-0", tmp_path / "kept"
+        shutil.copytree(metadata, kept)
+        if what == "directory":
+            shutil.rmtree(metadata)
+        else:
+            for log in metadata.glob("*.log"):
+                log.unlink()
+        for _ in range(2):
+            with pytest.raises(DamagedLog, match=r"__cluster_metadata-0.*: restore it from a copy"):
+                await Broker(str(directory)).start()
+        shutil.rmtree(metadata, ignore_errors=True)
+        shutil.copytree(kept, metadata)
+        async with broker_and_client(directory) as (_, client):
+            assert await client.read("t") == ["one"]
 
     run(work())
 
@@ -436,6 +466,54 @@ def test_a_damaged_partition_stays_damaged_over_further_starts(tmp_path):
                 assert broker.partitions.is_offline(TopicPartition("t", 0))
                 broker.partitions.checkpoint()
             assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == size_bytes
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_partition_whose_directory_is_gone_is_offline_until_it_is_put_back(tmp_path, caplog, is_clean):
+    """Nobody reads nothing from it, and no start begins it anew: its recovery point says that it was there."""
+    directory, kept = tmp_path / "data", tmp_path / "kept"
+
+    async def work():
+        async with broker_and_client(directory) as (_, client):
+            for topic in ("t", "u"):
+                await client.create(topic)
+                for value in "abc":
+                    await client.produce(topic, value)
+        (directory / "t-0").rename(kept)
+        for _ in range(2):
+            if not is_clean:
+                (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+            caplog.clear()
+            async with broker_and_client(directory) as (broker, client):
+                assert broker.partitions.is_offline(TopicPartition("t", 0))
+                assert "t-0 is damaged and stays offline" in caplog.text
+                assert "t-0: is missing, but it was synced up to 3" in caplog.text
+                with pytest.raises(StorageError):
+                    broker.partitions.find(TopicPartition("t", 0))
+                assert await client.read("u") == ["a", "b", "c"]
+                broker.partitions.checkpoint()
+            assert not (directory / "t-0").exists()
+        kept.rename(directory / "t-0")
+        async with broker_and_client(directory) as (_, client):
+            assert await client.read("t") == ["a", "b", "c"]
+
+    run(work())
+
+
+def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_again(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            await client.produce("t", "old")
+        shutil.rmtree(tmp_path / "t-0")
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.call(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1000), 5)
+            await client.create("t")
+            await client.produce("t", "new")
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read("t") == ["new"]
 
     run(work())
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import pathlib
+import shutil
 from collections.abc import Iterator
 
 import pytest
 
+from oncelog.recipes import SqliteDatabase
+from oncelog.testing import TestBroker
 from tests.cli.world import Cli, damaged_broker
 
 OFFLINE = "its disk failed or a batch is damaged"
@@ -76,3 +80,36 @@ def test_what_is_sent_there_fails_within_the_timeout_and_says_why(damaged: Cli) 
     assert "KAFKA_STORAGE_ERROR" in result.stderr
     assert OFFLINE in result.stderr
     assert "is a broker listening" not in result.stderr
+
+
+def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: pathlib.Path) -> None:
+    """A directory that is gone, of the partition that has an open two-phase transaction, and of the group's."""
+    with TestBroker(data_dir=str(tmp_path / "data")) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("produce", "t", "--transactional-id", "done", stdin="a\n")
+        cli("consume", "t", "-e", "-g", "reader")
+    for each in (tmp_path / "data").glob("__*_*-*"):
+        if each.name.startswith(("__transaction_state-", "__consumer_offsets-")):
+            shutil.rmtree(each)
+    database = tmp_path / "rows.sqlite3"
+    with SqliteDatabase(database) as made:
+        made.migrate()
+    with TestBroker(data_dir=str(tmp_path / "data")) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        of_transactions, of_groups = "__transaction_state-", "__consumer_offsets-"
+        for command, none, topic in (
+            (("transactions", "list"), "no transactional ids", of_transactions),
+            (
+                ("transactions", "in-doubt", "--database", f"sqlite:///{database}"),
+                "no transaction is in doubt",
+                of_transactions,
+            ),
+            (("groups", "list"), "there are no groups", of_groups),
+        ):
+            shown = cli(*command, status=1)
+            assert f"{none} on the coordinators that answered" in shown.stdout + shown.stderr, command
+            assert f"error: {topic}" in shown.stderr, command
+            assert " are missing" in shown.stderr, command
+        recovered = cli("recover", "--prefix", "nobody", "--yes", status=1)
+        assert "is offline: the transactional ids that it has are missing" in recovered.stderr

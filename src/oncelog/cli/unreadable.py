@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from oncelog.cli.command import Settings
 from oncelog.cli.output import error_name
+from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.view import TopicView
 from oncelog.errors import KafkaError
 from oncelog.types import Node, TopicPartition
@@ -57,6 +58,18 @@ def name_unreachable(settings: Settings, what: str, unreachable: Mapping[Node, K
     """Say which brokers did not answer, and that `what` they coordinate is not among what was shown."""
     for node, error in sorted(unreachable.items()):
         settings.out.note(f"error: {what} of broker {node.node_id} are missing: {error_name(error)}: {error.message}")
+
+
+async def coordinators_away(
+    admin: Admin, settings: Settings, topic: str, what: str, unreachable: Mapping[Node, KafkaError]
+) -> list[str]:
+    """Those of `unreachable`, and the offline partitions of the coordinators' topic; each is named on stderr: `what` they
+    coordinate is not among what is shown."""
+    name_unreachable(settings, what, unreachable)
+    offline = [str(each) for each in await admin.offline_coordinators() if each.topic == topic]
+    for each in offline:
+        settings.out.note(f"error: {each} is offline: the {what} that it has are missing")
+    return [*map(str, unreachable), *offline]
 
 
 def none_of_those_asked(none: str, silent: Collection[object], asked: str = "brokers") -> str:

@@ -66,7 +66,7 @@ def test_a_coordinator_that_stands_still_hides_no_description_of_the_others(cli:
 def test_nothing_found_is_no_all_clear_where_a_broker_was_silent(cli: Cli) -> None:
     with one_more_that_stands_still():
         shown = cli("groups", "list", "--state", "dead", "--timeout", "5s", status=1)
-    assert "there are no groups on the brokers that answered" in shown.stdout + shown.stderr
+    assert "there are no groups on the coordinators that answered" in shown.stdout + shown.stderr
 
 
 def test_the_exit_status_for_monitoring(cli: Cli, state: str) -> None:

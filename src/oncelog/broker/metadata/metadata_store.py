@@ -23,6 +23,7 @@ from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
+from oncelog.log.checkpoint_files import RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import bring_back, make_names_again
 from oncelog.log.log_read import LogRead
@@ -36,6 +37,7 @@ from oncelog.wire.record_batch import RecordBatch, batches, build_batch
 _log = logging.getLogger("oncelog.metadata")
 
 DIRECTORY = "__cluster_metadata-0"
+WAY_OUT = "restore it from a copy; without it nobody knows which topics there are, and whose the partitions beside it"
 SIZE_BYTES_MAX = 20_971_520
 SNAPSHOT_BATCH_COUNT = 1_000
 
@@ -74,8 +76,16 @@ class MetadataStore:
 
     def open(self, *, is_clean: bool) -> None:
         """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
+        try:
+            self._open(is_clean=is_clean)
+        except DamagedLog as error:
+            raise DamagedLog(f"{error}: {WAY_OUT}") from error
+
+    def _open(self, *, is_clean: bool) -> None:
         # What is synced inside is lost with the directory's own name.
         bring_back(self._files.files, self._data_directory)
+        if self._files.files.exists(f"{self._data_directory}/{RECOVERY_POINTS}") and self._has_nothing():
+            raise DamagedLog(f"{self._directory} has no log, and partitions were kept beside it")
         if not self._files.files.exists(self._directory):
             self._files.files.make_directory(self._directory)
             self._files.files.sync_directory(self._data_directory)
@@ -93,6 +103,12 @@ class MetadataStore:
                 assert record.value is not None, "cluster metadata has no tombstones"
                 self.metadata.apply(record_from_value(record.value))
         self.applied_offset = report.log.log_end_offset
+
+    def _has_nothing(self) -> bool:
+        # The first start writes here before any checkpoint.
+        files = self._files.files
+        names = files.list(self._directory) if files.exists(self._directory) else []
+        return not any(name.endswith(".log") and files.size_of(f"{self._directory}/{name}") for name in names)
 
     def _refuse_damage(self) -> None:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it

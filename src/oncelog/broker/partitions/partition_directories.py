@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
 
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.core.metadata.leadership import Led
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import (
     metadata_path,
@@ -91,6 +92,17 @@ def settle(
         content = partition_metadata_to_bytes(metadata.topics[name.topic].topic_id)
         files.replace_whole(metadata_path(f"{data_directory}/{name}"), content)
     return found.names
+
+
+def missing(
+    data_directory: str, recovery_points: Mapping[TopicPartition, int], there: Container[TopicPartition], led: Led
+) -> dict[TopicPartition, str]:
+    """What was written and synced, and has no directory any more; and what to say of it."""
+    return {
+        name: f"{data_directory}/{name}: is missing, but it was synced up to {offset}: restore it, or delete the topic"
+        for name, offset in sorted(recovery_points.items())
+        if offset > 0 and name not in there and led.topic_of(name) is not None
+    }
 
 
 def put_away(files: Files, data_directory: str, found: Found) -> None:

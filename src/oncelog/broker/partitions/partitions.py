@@ -12,14 +12,14 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.broker.partitions.partition_directories import deleted_directory, move_aside, settle
+from oncelog.broker.partitions.partition_directories import deleted_directory, missing, move_aside, settle
 from oncelog.broker.partitions.partition_files import (
     NewNames,
     all_files,
@@ -38,12 +38,7 @@ from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
-from oncelog.log.checkpoint_files import (
-    CLEANED_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_START_OFFSETS,
-    RECOVERY_POINTS,
-)
+from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync, make_names_again
 from oncelog.log.files import DirectoryNames, Syncable
@@ -190,11 +185,13 @@ class Partitions:
         directories = dict.fromkeys(found)
         if is_clean:
             self._unopened = directories
+            self._note_missing(directories)
             return
         unproven = {name for name in directories if not self._recovery_points.get(name)}  # else all was synced once
         make_names_again(self._files.files, self._directory, [str(name) for name in directories if name in unproven])
         report = RecoveryReport()
         ends = self._put_back(journal, directories) if journal is not None else {}
+        self._note_missing(directories)
         report.opening(len(directories))
         opened: list[LocalPartition] = []
         for name in directories:
@@ -222,6 +219,12 @@ class Partitions:
             self._flusher.appended(each)
         self._files.close_idle()
         report.ended()
+
+    def _note_missing(self, there: Container[TopicPartition]) -> None:
+        lost = missing(self._directory, self._recovery_points, there, self.led)
+        for name, reason in lost.items():
+            _log.critical("partition %s is damaged and stays offline: %s", name, reason)
+        self._damaged |= lost
 
     async def open_rest(self) -> None:
         """Open, a few at a time, what nobody has asked for yet: its retention, cleaning and figures wait for that."""

@@ -17,9 +17,10 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
 from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
-from oncelog.cli.unreadable import name_offline, name_unreachable, none_of_those_asked
+from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import STATES, GroupDescription
+from oncelog.client.admin.topics import OFFSETS_TOPIC
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import is_of_migration
@@ -47,6 +48,7 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     unreachable: dict[Node, KafkaError] = {}
     async with open_admin(settings) as admin:
         found = await admin.list_groups(states=states, unreachable=unreachable)
+        away = await coordinators_away(admin, settings, OFFSETS_TOPIC, "groups", unreachable)
     rows = [
         {
             "group": group.group_id,
@@ -60,10 +62,9 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     settings.out.rows(
         columns("group", "state", "type", "protocol", "coordinator"),
         rows,
-        empty=none_of_those_asked("there are no groups", unreachable),
+        empty=none_of_those_asked("there are no groups", away, "coordinators"),
     )
-    name_unreachable(settings, "groups", unreachable)
-    if unreachable:
+    if away:
         ctx.exit(EXIT_FAILURE)
 
 

@@ -12,6 +12,8 @@ from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Settings, command
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.cli.progress import progress
+from oncelog.cli.unreadable import coordinators_away
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.config import HAS_NO_MEANING, AdminConfig
 from oncelog.core.two_phase.sink_names import TRANSACTIONAL_ID_PREFIX
 
@@ -73,20 +75,21 @@ def recover(
     what = "commit decided transactions and end orphans of " + whose
     if abandon:
         what += "; end their undecided transactions as well: their records are lost unless the batch runs again"
-    asyncio.run(_reached(settings))  # who is not there is given up sooner than the recovery would
+    away = asyncio.run(_reached(settings))  # who is not there is given up sooner than the recovery would
     if not settings.confirm(what, query_id or prefix):
         _show_open(settings, options.client, prefix, query_id)
         return
     with progress(settings, "oncelog.spark"):
         report: RecoveryReport = run(options, query_id, abandon=abandon)
     _print(settings, report)
-    if report.lost or report.elsewhere:
+    if away or report.lost or report.elsewhere:
         ctx.exit(EXIT_FAILURE)
 
 
-async def _reached(settings: Settings) -> None:
-    async with open_admin(settings):
-        pass
+async def _reached(settings: Settings) -> list[str]:
+    """Coordinators that are away, after they were named: what they have is not recovered."""
+    async with open_admin(settings) as admin:
+        return await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
 
 
 def _print(settings: Settings, report: Any) -> None:

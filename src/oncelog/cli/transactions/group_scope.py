@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from oncelog.cli.output import Failed, counted
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
+from oncelog.client.admin.topics import OFFSETS_TOPIC
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import GroupIdNotFound
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
-OFFSETS_TOPIC = "__consumer_offsets"
 AT_REST = ("Stable", "Empty", "Dead")
 NAMED_MAX = 5
 

@@ -18,7 +18,7 @@ from oncelog.cli.output import EXIT_FAILURE, Column, Failed, columns, error_name
 from oncelog.cli.reading import records_since
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.arguments import is_wire_text
 from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.core.placement import coordinator_partition

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from oncelog.cli.clients import arguments
+from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, columns
+from oncelog.cli.unreadable import coordinators_away, none_of_those_asked
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.config import AdminConfig, ProducerConfig
 from oncelog.errors import OncelogError
 
@@ -48,14 +50,16 @@ async def in_doubt(
     settings = ctx.ensure_object(Settings)
     if metrics and resolves:
         raise click.UsageError("--metrics only looks: leave --resolve away")
+    async with open_admin(settings) as admin:
+        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
     found, results = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
     if metrics:
         from oncelog.recipes.janitor import metrics_text
 
         click.echo(metrics_text(found), nl=False)
     else:
-        _show(settings, found, results)
-    if any(each not in RESULTS.values() for each in results.values()):
+        _show(settings, found, results, away)
+    if away or any(each not in RESULTS.values() for each in results.values()):
         ctx.exit(EXIT_FAILURE)
     if found and exit_code:
         ctx.exit(EXIT_FOUND)
@@ -118,9 +122,10 @@ def _confirmed(settings: Settings, found: list[InDoubt]) -> bool:
     return settings.confirm(f"as the database says, and fencing their instances: {what}", "resolve")
 
 
-def _show(settings: Settings, found: list[InDoubt], results: Mapping[str, str]) -> None:
+def _show(settings: Settings, found: list[InDoubt], results: Mapping[str, str], away: list[str]) -> None:
     rows = in_doubt_rows(found, results)
-    settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty="no transaction is in doubt")
+    none = none_of_those_asked("no transaction is in doubt", away, "coordinators")
+    settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty=none)
 
 
 def in_doubt_rows(found: list[InDoubt], results: Mapping[str, str]) -> list[dict[str, Any]]:

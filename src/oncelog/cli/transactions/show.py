@@ -20,8 +20,9 @@ from oncelog.cli.transactions.lanes import lanes
 from oncelog.cli.transactions.repair import abort, complete, force_terminate
 from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import name_offline, name_unreachable, none_of_those_asked
+from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.owners import owner_seen, owners_of
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
 from oncelog.errors import InvalidRegularExpression, KafkaError
@@ -80,6 +81,7 @@ async def list_transactions(
             )
         except InvalidRegularExpression as error:
             raise click.UsageError(f"--pattern {pattern}: the broker takes it for no regular expression") from error
+        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", unreachable)
     rows = [
         {
             "transactional_id": each.transactional_id,
@@ -92,10 +94,9 @@ async def list_transactions(
     settings.out.rows(
         columns("transactional_id", "coordinator", "producer_id", "state"),
         rows,
-        empty=none_of_those_asked("no transactional ids", unreachable),
+        empty=none_of_those_asked("no transactional ids", away, "coordinators"),
     )
-    name_unreachable(settings, "transactional ids", unreachable)
-    if unreachable:
+    if away:
         ctx.exit(EXIT_FAILURE)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)

@@ -12,15 +12,15 @@ from collections.abc import Collection, Iterable
 from oncelog.cli.command import pause
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import error_name
-from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, describe_group
+from oncelog.cli.transactions.group_scope import GroupScope, describe_group
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.migrations import frozen_topics
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
-from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
 from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
+from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.causes import needs_another_look
 from oncelog.core.diagnosis.facts import (

@@ -11,10 +11,10 @@ import click
 
 from oncelog.cli.command import Name, Settings
 from oncelog.cli.output import Failed
-from oncelog.cli.transactions.group_scope import OFFSETS_TOPIC, GroupScope, group_scope
+from oncelog.cli.transactions.group_scope import GroupScope, group_scope
 from oncelog.cli.why.looking import Looking
-from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION
 from oncelog.errors import ErrorCode, InvalidTopic, KafkaError, UnknownTopicOrPartition, error_for

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog.client import arguments
-from oncelog.client.admin.topics import AdminTopics
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC, AdminTopics
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.admin.transactions import AdminTransactions
 from oncelog.client.backoff import Deadline
@@ -30,7 +30,6 @@ from oncelog.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
 )
 
-TRANSACTIONS_TOPIC = "__transaction_state"
 PROBE_ID = "oncelog-may-i-see-any-id"  # describing it fails where one may not
 OPERATOR_ABORT_FEATURE = "oncelog.operator.abort"
 TRANSACTION_TIMEOUT_MAX_MS = 900_000
@@ -107,13 +106,9 @@ class AdminHanging(AdminTransactions, AdminTopics):
     async def why_owners_may_be_hidden(self) -> list[str]:
         """Why a transaction may have an owner although none is listed: brokers leave out of their lists what one may not see
         (DESCRIBE on TransactionalId), and a coordinator that is away names nobody. Empty: who has none has none."""
-        await self._cluster.retry("describe topics", lambda _: self._cluster.refresh([TRANSACTIONS_TOPIC]))
-        view = self._cluster.view.topics.get(TRANSACTIONS_TOPIC)
-        offline = [] if view is None else sorted(n for n, each in view.partitions.items() if each.is_offline)
-        what = "is offline: nobody can ask for the transactional ids that it has"
-        found = [f"{TRANSACTIONS_TOPIC}-{number} {what}" for number in offline[:1]]
-        if found:
-            return found
+        for where in await self.offline_coordinators():
+            if where.topic == TRANSACTIONS_TOPIC:
+                return [f"{where} is offline: nobody can ask for the transactional ids that it has"]
         try:
             await self._describe_transactions([PROBE_ID])
         except TransactionalIdAuthorization:

@@ -34,6 +34,9 @@ from oncelog.wire.messages.create_topics import (
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
+TRANSACTIONS_TOPIC = "__transaction_state"
+OFFSETS_TOPIC = "__consumer_offsets"
+COORDINATOR_TOPICS = (TRANSACTIONS_TOPIC, OFFSETS_TOPIC)
 SPECIAL_TIMES = {"earliest": EARLIEST, "latest": LATEST, "max-timestamp": LARGEST_TIMESTAMP}
 
 
@@ -53,6 +56,20 @@ Topics = Iterable[NewTopic | str] | Mapping[str, Mapping[str, Any] | int]
 
 class AdminTopics(AdminSession):
     """What an admin can do with topics."""
+
+    async def offline_coordinators(self) -> list[TopicPartition]:
+        """The partitions of `__transaction_state` and `__consumer_offsets` that are offline, in order.
+
+        What they coordinate is in no list of transactional ids or groups, and no broker's answer says so.
+        """
+        await self._cluster.retry("describe topics", lambda _: self._cluster.refresh(COORDINATOR_TOPICS))
+        views = [view for name in COORDINATOR_TOPICS if (view := self._cluster.view.topics.get(name)) is not None]
+        return sorted(
+            TopicPartition(view.name, number)
+            for view in views
+            for number, each in view.partitions.items()
+            if each.is_offline
+        )
 
     async def create_topics(self, topics: Topics, *, validate_only: bool = False) -> dict[str, bytes]:
         """Create topics: names, {name: partition count}, or {name: {"partitions": 4, "configs": {...}}}.
