@@ -215,19 +215,6 @@ def checkpoints(root: str) -> None:
     driven.is_durable()
 
 
-def truncated(root: str) -> None:
-    """Cut back over a segment's border: durable on return."""
-    driven = Driven(root, "truncated")
-    driven.open()
-    driven.append(3)
-    driven.append(4, leader_epoch=1)
-    driven.log.sync_now(checkpoint=True)
-    driven.log.truncate_to(3)
-    assert driven.log.log_end_offset == 3
-    assert driven.leader_epochs() == [(0, 0)]
-    driven.is_durable()
-
-
 def killed(root: str) -> None:
     """Nothing was synced: a start makes all of it durable, whether it syncs itself or its caller does."""
     for name, sync in (("killed", True), ("killed aside", False)):
@@ -479,7 +466,7 @@ def fail_sync_of(part_of_path: str) -> None:
 
 
 STEPS: tuple[Callable[[str], None], ...] = (
-    small_files, living, checkpoints, truncated, killed, torn, below_the_start, ahead, without_indexes, failing, swapped, many,
+    small_files, living, checkpoints, killed, torn, below_the_start, ahead, without_indexes, failing, swapped, many,
     behind_a_journal, journaled,
 )  # fmt: skip
 

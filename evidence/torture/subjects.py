@@ -179,6 +179,7 @@ class AdminSubject:
             "expire_delegation_token": ((b"mac",), {"period_ms": 1000}),
             "describe_delegation_tokens": ((["a"],), {}),
             "lanes": ((name,), {"partitions": [0], "window_ms": 1000}),
+            "offline_coordinators": ((), {}),
             "why_owners_may_be_hidden": ((), {}),
             "elect_leaders": (([here],), {"election_type": "preferred"}),
             "end_transaction": ((name, PreparedTxnState("1:1"), False), {"timeout_ms": 1000}),

@@ -121,20 +121,6 @@ class World:
         self.log_start_offset = self.asked_start_offset
         self.log.delete_records_before(offset)
 
-    def truncate(self, share: float) -> None:
-        """Cut back to a batch at or above the log start, as a follower would; the recovery point is stored first."""
-        kept = [batch for batch in self.model if batch.last_offset < self.log.log_end_offset * share]
-        end_offset = kept[-1].last_offset + 1 if kept else 0
-        if end_offset < self.log_start_offset or end_offset < self.log.segments[0].base_offset:
-            return
-        write_offsets(self.files, DATA, RECOVERY_POINTS, {PARTITION: min(end_offset, self.log.recovery_point)})
-        self.log.truncate_to(end_offset)
-        self.model = kept
-        self.synced = min(self.synced, end_offset)
-        self.producers = NaiveProducers()
-        self.aborted = [entry for b in kept if (entry := self.producers.replay(only(b.data))) is not None]
-        self.log._producers = self.producers
-
     def close(self) -> None:
         self.log.close()
         self.synced = self.log.log_end_offset

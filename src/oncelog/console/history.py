@@ -22,8 +22,8 @@ from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import unread_row
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.hanging import TRANSACTIONS_TOPIC
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
 from oncelog.console.judging import Judge

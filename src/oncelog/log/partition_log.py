@@ -466,45 +466,6 @@ class PartitionLog:
 
     # Removing
 
-    def truncate_to(self, end_offset: int) -> None:
-        """Cut everything from the batch that reaches `end_offset` on; durable on return. Raises StorageError.
-
-        The log then ends with the batch before, which can be below `end_offset` when that lies inside a batch.
-
-        The owner first stores a recovery point of at most `end_offset`, else the next start takes the cut for damage;
-        and loads its producer state anew."""
-        if self.failure is not None:
-            raise self.failure
-        if end_offset >= self.log_end_offset:
-            return
-        assert end_offset >= self.segments[0].base_offset, end_offset
-        try:
-            keep = max(self._segment_index(end_offset), 0)
-            for segment in reversed(self.segments[keep + 1 :]):
-                self._forget_unsynced(segment)
-                segment.remove()
-            del self.segments[keep + 1 :]
-            self._active = self.segments[-1]
-            self._active.truncate_to(end_offset)
-            self._active.flush_indexes()
-            end_offset = self._active.end_offset  # the end of a whole batch
-            for offset in [offset for offset in self._snapshot_offsets if offset > end_offset]:
-                self._unsynced.pop(self._snapshot_path(offset), None)
-                self._remove_snapshot(offset)
-            self.leader_epochs.truncate_end(end_offset)
-            self._write_leader_epochs()
-            self.recovery_point = min(self.recovery_point, end_offset)
-            for path in self._active.paths[:3]:
-                self._mark_unsynced(path)
-            self._names_are_unsynced = True
-            self._bytes_since_recovery_point = 0  # no checkpoint now: the producers still know what was cut
-            sync_all(self.files_to_sync())
-            self.mark_synced(end_offset)
-        except StorageError as error:
-            self.fail(error)
-            raise
-        self.synced_end_offset = end_offset
-
     def delete_records_before(self, log_start_offset: int) -> list[Segment]:
         """Move the log's start up; segments that end at or below it are removed, never the active one.
 

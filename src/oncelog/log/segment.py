@@ -415,12 +415,6 @@ class Segment:
 
     # Changing what is there
 
-    def truncate_to(self, end_offset: int) -> None:
-        """Cut the batches that reach `end_offset` or lie beyond."""
-        aborted = self.aborted
-        self.cut_log(self.cut_indexes(end_offset))
-        self.set_aborted([entry for entry in aborted if entry.last_offset < end_offset])
-
     def cut_log(self, position: int) -> None:
         """Cut the log file alone at `position`; the indexes end there already."""
         self._open_files.get(self.log_path).truncate(position)
