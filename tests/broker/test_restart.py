@@ -1,5 +1,6 @@
 """What survives: a clean stop, and a process that ends at any instant (a copy of its directory is what is left)."""
 
+import random
 import shutil
 
 import pytest
@@ -466,6 +467,45 @@ def test_a_damaged_partition_stays_damaged_over_further_starts(tmp_path):
                 assert broker.partitions.is_offline(TopicPartition("t", 0))
                 broker.partitions.checkpoint()
             assert (tmp_path / "t-0" / "00000000000000000000.log").stat().st_size == size_bytes
+
+    run(work())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_index_of_aborted_transactions_that_was_changed_or_lost_is_built_anew(tmp_path, caplog, seed):
+    """It has no checksum: without the clean stop's note nobody sees that records of an aborted transaction come back."""
+    drawn = random.Random(seed)
+
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            for number in range(4):
+                producer = await client.init(f"x{number}")
+                await client.produce(
+                    "t", f"aborted {number}", producer=producer, sequence=0, transactional_id=f"x{number}"
+                )
+                await client.end(f"x{number}", producer, commit=False)
+                await client.produce("t", f"kept {number}")
+        kept = [f"kept {number}" for number in range(4)]
+        for turn in range(2):
+            path = tmp_path / "t-0" / "00000000000000000000.txnindex"
+            good = path.read_bytes()
+            if turn == 0 and seed < 2:
+                path.unlink() if seed == 0 else path.write_bytes(b"")
+            else:
+                bad = bytearray(good)
+                bad[drawn.randrange(len(bad))] ^= 1 << drawn.randrange(8)
+                path.write_bytes(bad)
+            caplog.clear()
+            async with broker_and_client(tmp_path) as (broker, client):
+                assert broker.is_clean_start
+                assert await client.read("t", committed=True) == kept
+                assert "; rebuilt" in caplog.text
+            assert path.read_bytes() == good, turn
+        async with broker_and_client(tmp_path) as (_, client):
+            caplog.clear()
+            assert await client.read("t", committed=True) == kept
+            assert caplog.text == "", "nothing to say"
 
     run(work())
 

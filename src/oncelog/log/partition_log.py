@@ -15,6 +15,7 @@ from typing import Protocol
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
 from oncelog.log import producer_snapshot
+from oncelog.log.aborted_checksums import checksum_of
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import note_failed_sync
 from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
@@ -370,6 +371,10 @@ class PartitionLog:
         self._open_files.forget(path)
         self._files.remove(path)
         self._snapshot_offsets.remove(offset)
+
+    def aborted_checksums(self) -> dict[int, int]:
+        """Of the transaction index of each segment that has one. Raises DamagedLog, StorageError."""
+        return {each.base_offset: checksum_of(each.aborted) for each in self.segments if each.aborted}
 
     def close(self, *, clean: bool = True) -> None:
         """Close all files. `clean` first makes everything durable, snapshot and indexes included, and moves the

@@ -17,6 +17,7 @@ from typing import Protocol
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log import producer_snapshot
+from oncelog.log.aborted_checksums import Checksums, checksum_of
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync, write_again
@@ -77,13 +78,15 @@ def recover(
     sync: bool = True,
     windows: Mapping[int, Windows] | None = None,
     journal_end_offset: int | None = None,
+    aborted: Checksums | None = None,
 ) -> RecoveryReport:
     """Open the log in `directory` (made by `checkpoint_files.create_partition_directory`, or empty).
 
     `recovery_point` and `log_start_offset` come from the checkpoints of the data directory (0 where they name none);
     `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage. `windows`, by
     the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset`, after a power cut, is where a
-    replayed journal ends: the log is cut there, since what lies behind may depend on what was lost elsewhere.
+    replayed journal ends: the log is cut there, since what lies behind may depend on what was lost elsewhere. `aborted` is
+    what a clean stop noted of the transaction indexes: one that differs is built anew.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
@@ -98,6 +101,7 @@ def recover(
         is_clean=is_clean,
         windows=windows,
         journal_end_offset=journal_end_offset,
+        aborted=aborted,
     )
     try:
         report = opening.run()
@@ -139,7 +143,9 @@ class _Opening:
         is_clean: bool,
         windows: Mapping[int, Windows] | None,
         journal_end_offset: int | None,
+        aborted: Checksums | None,
     ) -> None:
+        self.aborted = aborted
         self.end_offset_max = INT64_MAX if journal_end_offset is None else max(journal_end_offset, recovery_point)
         self.end_offset_min = 0 if journal_end_offset is None else self.end_offset_max
         self.windows = windows or {}
@@ -265,7 +271,10 @@ class _Opening:
             if segment is not segments[-1] and segment.end_offset <= self.log_start_offset:
                 continue  # (how far the last one reaches is not known yet)
             try:
-                segment.read_aborted()
+                found = segment.read_aborted()
+                due = None if self.aborted is None else self.aborted.get(segment.base_offset)
+                if self.aborted is not None and due != (checksum_of(found) if found else None):
+                    raise CorruptIndex("not what the clean stop left")
             except CorruptIndex as error:
                 self.notes.append(f"{segment.transaction_index_path}: {error}; rebuilt")
                 return segment.base_offset

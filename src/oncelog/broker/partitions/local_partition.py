@@ -152,6 +152,18 @@ class LocalPartition:
         """Whether a clean end needs to write nothing of it."""
         return not self._created and self.log.is_at_rest
 
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether a clean end has to sync it: one whose sync was cut short by the stop itself is left to the next recovery."""
+        return not self.is_offline and not self.log.is_syncing and not self.is_at_rest
+
+    def aborted_checksums(self) -> dict[int, int]:
+        """What a clean stop notes of its transaction indexes; nothing where they cannot be read."""
+        try:
+            return {} if self.is_offline else self.log.aborted_checksums()
+        except StorageError:
+            return {}
+
     def files_to_checkpoint(self) -> list[Syncable]:
         """What must be synced before a clean end, and after recovery; then call `checkpointed`. Raises StorageError."""
         return [*self._created, *self.log.files_to_sync(checkpoint=True)]

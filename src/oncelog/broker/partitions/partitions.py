@@ -38,6 +38,7 @@ from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
+from oncelog.log.aborted_checksums import AbortedChecksumsFile
 from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync, make_names_again
@@ -94,6 +95,7 @@ class Partitions:
             for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
         }
         self._windows = ProducerWindowsFile(files.files, data_directory)
+        self._aborted = AbortedChecksumsFile(files.files, data_directory)
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self._has_past = False  # the checkpoint files may say something of topics that were deleted
@@ -166,8 +168,8 @@ class Partitions:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
         logs before, and with `is_cut` (the power went) they are cut where it ends. What the last stop closed cleanly is opened
         when it is needed, or by `open_rest`. Raises StorageError."""
-        self._recovery_points = self._read_needed(RECOVERY_POINTS)
-        self._log_starts = self._read_needed(LOG_START_OFFSETS)
+        self._recovery_points = self._checkpoints[RECOVERY_POINTS].read_needed()
+        self._log_starts = self._checkpoints[LOG_START_OFFSETS].read_needed()
         try:
             self._windows.read()
         except CorruptIndex as error:
@@ -181,9 +183,12 @@ class Partitions:
             LOG_START_OFFSETS: self._log_starts,
             CLEANED_OFFSETS: self._cleaned,
         }
-        found = settle(self._files.files, self._directory, self._metadata, known, self._write_checkpoint)
-        directories = dict.fromkeys(found)
+        directories = dict.fromkeys(
+            settle(self._files.files, self._directory, self._metadata, known, self._write_checkpoint)
+        )
         if is_clean:
+            if (problem := self._aborted.read()) is not None:
+                _log.warning(problem)
             self._unopened = directories
             self._note_missing(directories)
             return
@@ -289,12 +294,14 @@ class Partitions:
             for each in self
             if each.log.is_at_rest and (producers := each.rules.producer_windows())
         }
-        topics = self._metadata.topics
-        found |= self._windows.stored((topics[each.topic].topic_id, each.partition) for each in self._unopened)
+        found |= self._windows.stored(self._ids_unopened())
         with lost_where_it_fails(lambda: self._new_names):
             self._windows.add(found)
             store()
             self._windows.keep(found)
+
+    def _ids_unopened(self) -> Iterator[tuple[bytes, int]]:
+        return ((self._metadata.topics[each.topic].topic_id, each.partition) for each in self._unopened)
 
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
@@ -327,13 +334,6 @@ class Partitions:
             raise
         for each, end_offset in begun:
             each.checkpointed(end_offset)
-
-    def _read_needed(self, file_name: str) -> dict[TopicPartition, int]:
-        try:
-            return self._checkpoints[file_name].read()
-        except StorageError as error:
-            # Without recovery points, damage in old data would be taken for a torn tail and cut.
-            raise StorageError(f"{error}: restore it; without it, damage in old data would be cut") from error
 
     def _create_directory(self, name: TopicPartition, topic: Topic) -> list[Syncable]:
         # Made durable together with the first batch, by the flusher: thousands of new partitions must not stop the loop.
@@ -373,6 +373,7 @@ class Partitions:
             sync=False,  # the caller's part: with many others, or with the first append
             windows=self._windows.of(topic.topic_id, name.partition),
             journal_end_offset=journal_end_offset,
+            aborted=self._aborted.of(topic.topic_id, name.partition) if is_clean else None,
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
@@ -581,20 +582,17 @@ class Partitions:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
         await self._flusher.end()
         is_clean = not self._damaged
-        partitions = tuple(self)
+        partitions, left = tuple(self), self._aborted.of_those(self._ids_unopened())
         for first in range(0, len(partitions), TOGETHER_MAX):
             some = partitions[first : first + TOGETHER_MAX]
             try:
-                await self._sync_together([each for each in some if _needs_checkpoint(each)])
+                await self._sync_together([each for each in some if each.needs_checkpoint])
             except StorageError as error:
                 _log.critical("partitions could not be closed cleanly: %s", error)
             for each in some:
+                left[each.topic_id, each.name.partition] = each.aborted_checksums()
                 each.log.close(clean=False)
                 is_clean = is_clean and not each.is_offline and each.log.failure is None and not each.log.is_syncing
         self._with_windows(self.checkpoint)
+        self._aborted.write(left)
         return is_clean
-
-
-def _needs_checkpoint(partition: LocalPartition) -> bool:
-    # One whose sync was cut short by the stop itself is left to the next start's recovery.
-    return not partition.is_offline and not partition.log.is_syncing and not partition.is_at_rest
