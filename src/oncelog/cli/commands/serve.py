@@ -158,7 +158,7 @@ def _way_out(error: BaseException) -> str:
 # logins a second Python's own numbers made pauses of 3 to 8 ms, one in a hundred answers; these make 0.1 to 0.5 ms.
 COLLECT_AFTER = (300, 3, 50)
 
-FIRST_SECOND_S = 1.0
+KEEP_MEMORY_AFTER_S = 1.0  # it loads ctypes, for 6 ms that the first client should not wait
 
 
 async def _serve(broker: Broker, sockets: str, parent: int) -> int:
@@ -189,9 +189,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
     gc.set_threshold(*COLLECT_AFTER)
     print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
-    loop.call_later(
-        FIRST_SECOND_S, keep_freed_memory
-    )  # loads ctypes, for 6 ms; the first client should not wait for that
+    loop.call_later(KEEP_MEMORY_AFTER_S, keep_freed_memory)
     assert broker.failure is not None
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
     await broker.stop()
