@@ -17,6 +17,7 @@ from evidence.syscalls.recorder import fail_next_sync
 from evidence.world.naive_log import NOW_MS, NaiveProducers, data_batch, marker_batch, only
 from oncelog.errors import StorageError
 from oncelog.host.files import RealFiles
+from oncelog.log.aborted_checksums import ABORTED_CHECKSUMS, AbortedChecksumsFile, checksums_from_bytes
 from oncelog.log.checkpoint_files import (
     CLEAN_SHUTDOWN,
     PARTITION_METADATA,
@@ -143,7 +144,7 @@ class Driven:
 
 
 def small_files(root: str) -> None:
-    """Checkpoints, the directory of a partition, the mark of a clean end, duplicate windows."""
+    """Checkpoints, the directory of a partition, the mark of a clean end, duplicate windows, checksums of indexes."""
     driven = Driven(root, "small")
     files, data = driven.files, driven.data
     assert partition_metadata_from_bytes(files.read_whole(f"{driven.directory}/{PARTITION_METADATA}")) == TOPIC_ID
@@ -160,6 +161,10 @@ def small_files(root: str) -> None:
     ProducerWindowsFile(files, data).add(found)
     assert windows_from_bytes(files.read_whole(f"{data}/{PRODUCER_WINDOWS}")) == found
     driven.say("file", f"{data}/{PRODUCER_WINDOWS}")
+    noted = {(TOPIC_ID, 0): {0: 7}}
+    AbortedChecksumsFile(files, data).write(noted)
+    assert checksums_from_bytes(files.read_whole(f"{data}/{ABORTED_CHECKSUMS}")) == noted
+    driven.say("file", f"{data}/{ABORTED_CHECKSUMS}")
 
 
 def living(root: str) -> None:
