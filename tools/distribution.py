@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 ROOT = pathlib.Path(__file__).parent.parent
 PURE = {"ONCELOG_PURE": "1"}
 SDIST_BYTES_MAX = 4 << 20
-PURE_WHEEL_BYTES_MAX = 1_800_000  # 844 files of source have 1,716,037; what does not belong in would be noticed
+PURE_WHEEL_BYTES_MAX = 1_900_000  # 887 files of source have 1,804,140; what does not belong in would be noticed
 PLATFORM_WHEEL_BYTES_MAX = 3 << 20
 LEFT_OUT = {
     ".git",
