@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from oncelog.cli.command import Settings
 from oncelog.cli.output import error_name
 from oncelog.client.admin.admin import Admin
-from oncelog.client.cluster.view import TopicView
+from oncelog.client.cluster.view import TopicView, offline_partitions
 from oncelog.errors import KafkaError
 from oncelog.types import Node, TopicPartition
 
@@ -18,16 +18,6 @@ WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more unti
 def unread_row(what: object, error: KafkaError) -> dict[str, str]:
     """What could not be read, for a machine: {what, error, why}."""
     return {"what": str(what), "error": error_name(error), "why": why(error)}
-
-
-def offline_partitions(topics: Iterable[TopicView]) -> list[TopicPartition]:
-    """Those without a leader, and those whose leader says that it cannot serve them, in order."""
-    return sorted(
-        TopicPartition(view.name, number)
-        for view in topics
-        for number, each in view.partitions.items()
-        if each.is_offline
-    )
 
 
 def name_offline(

@@ -16,10 +16,11 @@ from oncelog.cli.output import Failed, error_name, error_row
 from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import offline_partitions, unread_row
+from oncelog.cli.unreadable import unread_row
 from oncelog.cli.why.looking import Looking, not_read
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.cluster.view import offline_partitions
 from oncelog.console.answers import exact
 from oncelog.console.group_judging import rights_rows
 from oncelog.console.group_rounds import EVERY_S, GroupsFound

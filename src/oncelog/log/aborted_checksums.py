@@ -16,14 +16,13 @@ from struct import Struct
 from struct import error as layout_error
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.counted_file import HEAD_SIZE_BYTES, count_of, with_head
 from oncelog.log.files import Files
 from oncelog.log.transaction_index import aborted_to_bytes
 from oncelog.types import AbortedTransaction
 from oncelog.wire.crc32c import crc32c
 
 ABORTED_CHECKSUMS = ".oncelog_aborted_index"
-_HEAD = Struct(">hIi")
-_CRC_END = 6
 _PARTITION = Struct(">16sii")
 _SEGMENT = Struct(">qI")
 
@@ -38,22 +37,18 @@ def checksum_of(entries: Sequence[AbortedTransaction]) -> int:
 
 def checksums_to_bytes(found: Mapping[PartitionId, Checksums]) -> bytes:
     """The file; the same state gives the same bytes."""
-    parts = [len(found).to_bytes(4, "big")]
+    parts: list[bytes] = []
     for (topic_id, partition), segments in sorted(found.items()):
         parts.append(_PARTITION.pack(topic_id, partition, len(segments)))
         parts += [_SEGMENT.pack(*each) for each in sorted(segments.items())]
-    body = b"".join(parts)
-    return b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body
+    return with_head(len(found), b"".join(parts))
 
 
 def checksums_from_bytes(data: bytes) -> dict[PartitionId, Checksums]:
     """Read the file. Raises CorruptIndex."""
     found: dict[PartitionId, Checksums] = {}
+    count, pos = count_of(data, "checksums of transaction indexes"), HEAD_SIZE_BYTES
     try:
-        version, checksum, count = _HEAD.unpack_from(data)
-        if version != 1 or crc32c(data[_CRC_END:]) != checksum:
-            raise CorruptIndex(f"checksums of transaction indexes: version {version}, or their own does not fit")
-        pos = _HEAD.size
         for _ in range(count):
             topic_id, partition, segment_count = _PARTITION.unpack_from(data, pos)
             pos += _PARTITION.size

@@ -12,12 +12,10 @@ from operator import attrgetter
 from struct import Struct
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.counted_file import HEAD_SIZE_BYTES, count_of, with_head
 from oncelog.types import ProducerSnapshotEntry
-from oncelog.wire.crc32c import crc32c
 
 SUFFIX = ".snapshot"
-_HEAD = Struct(">hIi")
-_CRC_END = 6
 _ENTRY = Struct(">qhiqiqiq")
 
 
@@ -36,22 +34,15 @@ def snapshot_to_bytes(entries: Iterable[ProducerSnapshotEntry]) -> bytes:
         )
         for entry in sorted(entries, key=attrgetter("producer_id"))
     ]
-    body = len(parts).to_bytes(4, "big") + b"".join(parts)
-    return b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body
+    return with_head(len(parts), b"".join(parts))
 
 
 def snapshot_from_bytes(data: bytes) -> list[ProducerSnapshotEntry]:
     """Read a snapshot. Raises CorruptIndex on a wrong version, checksum or length."""
-    if len(data) < _HEAD.size:
-        raise CorruptIndex(f"producer snapshot: only {len(data)} bytes")
-    version, checksum, count = _HEAD.unpack_from(data)
-    if version != 1:
-        raise CorruptIndex(f"producer snapshot: version {version} is unknown")
-    if crc32c(data[_CRC_END:]) != checksum:
-        raise CorruptIndex("producer snapshot: checksum does not fit")
-    if len(data) != _HEAD.size + count * _ENTRY.size:
+    count = count_of(data, "producer snapshot")
+    if len(data) != HEAD_SIZE_BYTES + count * _ENTRY.size:
         raise CorruptIndex(f"producer snapshot: {len(data)} bytes cannot hold {count} producers")
-    return [ProducerSnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(data[_HEAD.size :])]
+    return [ProducerSnapshotEntry(*fields) for fields in _ENTRY.iter_unpack(data[HEAD_SIZE_BYTES:])]
 
 
 def file_name(end_offset: int) -> str:

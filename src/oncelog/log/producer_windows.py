@@ -19,14 +19,12 @@ from struct import error as layout_error
 from typing import NamedTuple
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.counted_file import HEAD_SIZE_BYTES, count_of, with_head
 from oncelog.log.files import Files
 from oncelog.types import ProducerSnapshotEntry, WindowBatch
-from oncelog.wire.crc32c import crc32c
 
 PRODUCER_WINDOWS = "producer-windows-checkpoint"
 PRODUCER_COUNT_MAX = 100_000  # of all partitions together, those that wrote last; some 12 MB
-_HEAD = Struct(">hIi")
-_CRC_END = 6
 _SNAPSHOT = Struct(">16siqi")
 _PRODUCER = Struct(">qhh")
 _BATCH = Struct(">iqiq")
@@ -73,24 +71,20 @@ def bounded(found: Mapping[SnapshotKey, Windows], count_max: int = PRODUCER_COUN
 
 def windows_to_bytes(found: Mapping[SnapshotKey, Windows]) -> bytes:
     """The file; the same state gives the same bytes."""
-    parts = [len(found).to_bytes(4, "big")]
+    parts: list[bytes] = []
     for key, windows in sorted(found.items()):
         parts.append(_SNAPSHOT.pack(*key, len(windows)))
         for producer_id, (producer_epoch, batches) in sorted(windows.items()):
             parts.append(_PRODUCER.pack(producer_id, producer_epoch, len(batches)))
             parts += [_BATCH.pack(*each) for each in batches]
-    body = b"".join(parts)
-    return b"\x00\x01" + crc32c(body).to_bytes(4, "big") + body
+    return with_head(len(found), b"".join(parts))
 
 
 def windows_from_bytes(data: bytes) -> dict[SnapshotKey, Windows]:
     """Read the file. Raises CorruptIndex."""
     found: dict[SnapshotKey, Windows] = {}
+    count, pos = count_of(data, "producer windows"), HEAD_SIZE_BYTES
     try:
-        version, checksum, count = _HEAD.unpack_from(data)
-        if version != 1 or crc32c(data[_CRC_END:]) != checksum:
-            raise CorruptIndex(f"producer windows: version {version}, or the checksum does not fit")
-        pos = _HEAD.size
         for _ in range(count):
             *key, producer_count = _SNAPSHOT.unpack_from(data, pos)
             windows, pos = _windows(data, pos + _SNAPSHOT.size, producer_count)

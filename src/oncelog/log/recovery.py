@@ -272,8 +272,8 @@ class _Opening:
                 continue  # (how far the last one reaches is not known yet)
             try:
                 found = segment.read_aborted()
-                due = None if self.aborted is None else self.aborted.get(segment.base_offset)
-                if self.aborted is not None and due != (checksum_of(found) if found else None):
+                left = checksum_of(found) if found else None
+                if self.aborted is not None and self.aborted.get(segment.base_offset) != left:
                     raise CorruptIndex("not what the clean stop left")
             except CorruptIndex as error:
                 self.notes.append(f"{segment.transaction_index_path}: {error}; rebuilt")

@@ -16,12 +16,12 @@ from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.transactions.verdicts import Verdict, verdict_of
-from oncelog.cli.unreadable import WHY_OFFLINE, offline_partitions, why
+from oncelog.cli.unreadable import WHY_OFFLINE, why
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import hanging_of, owners_of, seen
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.cluster.each_leader import Unreadable
-from oncelog.client.cluster.view import TopicView
+from oncelog.client.cluster.view import TopicView, offline_partitions
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass

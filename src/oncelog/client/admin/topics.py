@@ -19,7 +19,7 @@ from oncelog.client.cluster.offset_lookup import (
     FoundOffset,
     list_offsets,
 )
-from oncelog.client.cluster.view import TopicView
+from oncelog.client.cluster.view import TopicView, offline_partitions
 from oncelog.client.config import ISOLATION_LEVELS
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.lazy_dataclass import dataclass
@@ -64,12 +64,7 @@ class AdminTopics(AdminSession):
         """
         await self._cluster.retry("describe topics", lambda _: self._cluster.refresh(COORDINATOR_TOPICS))
         views = [view for name in COORDINATOR_TOPICS if (view := self._cluster.view.topics.get(name)) is not None]
-        return sorted(
-            TopicPartition(view.name, number)
-            for view in views
-            for number, each in view.partitions.items()
-            if each.is_offline
-        )
+        return offline_partitions(views)
 
     async def create_topics(self, topics: Topics, *, validate_only: bool = False) -> dict[str, bytes]:
         """Create topics: names, {name: partition count}, or {name: {"partitions": 4, "configs": {...}}}.

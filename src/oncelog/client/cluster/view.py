@@ -50,6 +50,16 @@ class TopicView:
         return not self.error_code and any(p.leader_id >= 0 for p in self.partitions.values())
 
 
+def offline_partitions(topics: Iterable[TopicView]) -> list[TopicPartition]:
+    """Those without a leader, and those whose leader says that it cannot serve them, in order."""
+    return sorted(
+        TopicPartition(view.name, number)
+        for view in topics
+        for number, each in view.partitions.items()
+        if each.is_offline
+    )
+
+
 class ClusterView:
     """Brokers and topics, the newest that is known. A leader of an older leader epoch never replaces a newer one."""
 
