@@ -222,6 +222,9 @@ class Rules:
             )
             return
         partition = partition_of(folder)
+        if not folder and name == MARKER:
+            for directory in self._expected_to_fail().values():
+                self._forgets_failed_sync(directory)
         if partition is None:
             return
         base_offset = base_offset_of(name)
@@ -280,6 +283,13 @@ class Rules:
         self.must(
             not self._undurable(parent), "the mark of a failed sync stays until all is durable", self._undurable(parent)
         )
+
+    def _expected_to_fail(self) -> dict[str, Node]:
+        """The directories that a start lists as being synced together."""
+        top = self._world.find(self._logs.directory)
+        node = None if top is None else top.names.get(MARKER)
+        names = [] if node is None else bytes(node.data).decode().splitlines()
+        return {name: top.names[name] for name in names if name in top.names}
 
     def _undurable(self, directory: Node) -> list[str]:
         """Files of the directory that a power cut would take something of, or bring back."""
@@ -341,7 +351,8 @@ class Rules:
         if path.endswith(".log") and self._logs.journal.names(durable=True).keys() - {CLOSED_FILE}:
             return  # the journal is put back: it stays until all is durable, and recovery writes again what it lacks
         if is_of_log and directory is not None and any(name.endswith(".log") for name in directory.names):
-            self.must(MARKER in directory.names, "a start marks its sync before it tries", path)
+            is_marked = MARKER in directory.names or folder in self._expected_to_fail()
+            self.must(is_marked, "a start marks its sync before it tries", path)
 
     # moments
 

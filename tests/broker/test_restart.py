@@ -13,7 +13,7 @@ from oncelog.broker.partitions import partitions
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import CorruptRecord, DamagedLog, ErrorCode, StorageError
 from oncelog.host.network import NetworkFailed
-from oncelog.log import partition_log
+from oncelog.log import partition_log, recovery
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
@@ -146,7 +146,7 @@ def test_a_start_whose_sync_fails_is_known_to_the_next_one(tmp_path, monkeypatch
             await client.create("t")
             await client.produce("t", "whole")
             killed(tmp_path / "a", tmp_path / "b")
-        marker = tmp_path / "b" / "t-0" / "sync-failed"
+        marker = tmp_path / "b" / "sync-failed"
         with monkeypatch.context() as refusing:
             refusing.setattr(partition_log, "note_failed_sync", lambda *_: None)
 
@@ -157,9 +157,15 @@ def test_a_start_whose_sync_fails_is_known_to_the_next_one(tmp_path, monkeypatch
             with pytest.raises(StorageError, match="the disk refuses"):
                 async with Broker(tmp_path / "b"):
                     pass
-        assert marker.exists()
+        assert "t-0" in marker.read_text().splitlines()
+        anew = []
+        rewrite = recovery.rewrite_after_failed_sync
+        monkeypatch.setattr(
+            recovery, "rewrite_after_failed_sync", lambda *a: anew.append((a[1], rewrite(*a))) or anew[-1][1]
+        )
         async with broker_and_client(tmp_path / "b") as (_, client):
             assert not marker.exists()
+            assert (f"{tmp_path}/b/t-0", True) in anew
             assert await client.read("t") == ["whole"]
 
     run(work())

@@ -11,8 +11,10 @@ from oncelog.log.failed_sync import (
     MOVED_DIRECTORY,
     bring_back,
     expect_failed_sync,
+    expect_failed_syncs,
     forget_failed_sync,
     make_names_again,
+    note_expected,
     rewrite_after_failed_sync,
 )
 
@@ -63,6 +65,28 @@ def test_without_the_mark_nothing_is_written() -> None:
     forget_failed_sync(files, DIRECTORY)
     assert not rewrite_after_failed_sync(files, DIRECTORY, known_synced_offset=0)
     assert files.read_synced(f"{DIRECTORY}/{5:020d}.log") != CONTENTS[f"{5:020d}.log"]
+
+
+@pytest.mark.parametrize("torn", [b"", b"\nno-such-directory\nt-", b"\n\xff\xfe"])
+def test_a_list_of_those_that_are_synced_together_marks_each_of_them(torn: bytes) -> None:
+    """A process that was killed in the middle of it, too: a name that nobody has says nothing."""
+    files = directory(b"")
+    files.make_directory("data/u-0")
+    files.make_directory("data/v-0")
+    expect_failed_syncs(files, "data", ["a-longer-name-0", "v-0"])
+    expect_failed_syncs(files, "data", ["t-0", "u-0"])
+    files.open(f"data/{MARKER}").append(torn)
+    note_expected(files, "data")
+    assert [name for name in ("t-0", "u-0", "v-0") if files.exists(f"data/{name}/{MARKER}")] == ["t-0", "u-0"]
+    assert sorted(files.list("data")) == [MARKER, "t-0", "u-0", "v-0"]
+
+
+def test_a_list_that_was_forgotten_marks_nobody() -> None:
+    files = directory(b"")
+    expect_failed_syncs(files, "data", ["t-0"])
+    forget_failed_sync(files, "data")
+    note_expected(files, "data")
+    assert not files.exists(f"{DIRECTORY}/{MARKER}")
 
 
 NAMES = ["a-0", "b-0", "c-1"]

@@ -38,10 +38,10 @@ from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, TopicSettings
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
+from oncelog.log import failed_sync
 from oncelog.log.aborted_checksums import AbortedChecksumsFile
 from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
 from oncelog.log.config import LogConfig
-from oncelog.log.failed_sync import expect_failed_sync, forget_failed_sync, make_names_again
 from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
 from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
@@ -192,8 +192,11 @@ class Partitions:
             self._unopened = directories
             self._note_missing(directories)
             return
+        failed_sync.note_expected(self._files.files, self._directory)
         unproven = {name for name in directories if not self._recovery_points.get(name)}  # else all was synced once
-        make_names_again(self._files.files, self._directory, [str(name) for name in directories if name in unproven])
+        failed_sync.make_names_again(
+            self._files.files, self._directory, [str(name) for name in directories if name in unproven]
+        )
         report = RecoveryReport()
         ends = self._put_back(journal, directories) if journal is not None else {}
         self._note_missing(directories)
@@ -257,11 +260,11 @@ class Partitions:
 
     def _sync_closed(self, log: PartitionLog) -> None:
         """As `_sync_opened`, of one log and at once. Raises StorageError."""
-        expect_failed_sync(self._files.files, log.directory)
+        failed_sync.expect_failed_sync(self._files.files, log.directory)
         for file in (*log.files_before_snapshot(), *log.files_to_sync(checkpoint=True)):
             file.sync()
         log.mark_synced(log.log_end_offset)
-        forget_failed_sync(self._files.files, log.directory)
+        failed_sync.forget_failed_sync(self._files.files, log.directory)
 
     def _put_back(self, journal: JournalFound, directories: dict[TopicPartition, None]) -> dict[PartitionKey, int]:
         """Write the journal into the logs; a directory whose name was lost is made again. Where each of them ends."""
@@ -306,11 +309,10 @@ class Partitions:
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
         unsynced = [each for each in opened if each.log.has_unsynced]
-        for each in unsynced:
-            expect_failed_sync(self._files.files, each.log.directory)
-        await self._sync_together(unsynced)
-        for each in unsynced:
-            forget_failed_sync(self._files.files, each.log.directory)
+        if unsynced:
+            failed_sync.expect_failed_syncs(self._files.files, self._directory, [str(each.name) for each in unsynced])
+            await self._sync_together(unsynced)
+            failed_sync.forget_failed_sync(self._files.files, self._directory)
         for each in opened:
             if remove_below_start(each.log):
                 self._flusher.appended(each)
