@@ -24,6 +24,7 @@ _MODULES = {
     "batch": "oncelog.core.producer.batch",
     "delivery": "oncelog.client.delivery",
     "appending": "oncelog.client.producer.appending",
+    "producer": "oncelog.client.producer.producer",
 }
 
 

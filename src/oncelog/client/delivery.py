@@ -110,3 +110,10 @@ class Delivery:
             batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()
         return self.result()
+
+
+def delivery_of(batch: ProducerBatch, index: int, timestamp_ms: int) -> Delivery:
+    """`Delivery(...)`, compiled without the call of `__init__`: a tenth of a record's cost."""
+    delivery = Delivery.__new__(Delivery)
+    delivery._batch, delivery._index, delivery._timestamp_ms = batch, index, timestamp_ms
+    return delivery

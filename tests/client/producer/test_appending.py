@@ -2,19 +2,21 @@
 
 import asyncio
 import copy
+import dataclasses
 import inspect
 import itertools
 import pickle
 import threading
 
 import pytest
-from evidence.world.client import ScriptedBroker, producer, run
+from evidence.world.client import BOOTSTRAP, ScriptedBroker, producer, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog import Producer, errors
 from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.client.producer.appending import Appender
+from oncelog.host import clock
 from oncelog.hot_paths import compiled
 from oncelog.testing import TestBroker
 from tests.wire.worlds import WORLDS
@@ -45,9 +47,9 @@ CALLS = st.lists(
 async def outcomes(calls, *, is_plain, world):
     """What each call gave, and all that was stored."""
     broker = ScriptedBroker()
-    async with producer(broker, batch_size=400, max_request_size=2000) as p:
-        p._appender = rebuilt(world, p)
-        p._is_plain = is_plain
+    async with producer_of(world, broker, batch_size=400, max_request_size=2000) as p:
+        if not is_plain:
+            p._send_with(None, p._sending)
         said = []
         for call in calls:
             try:
@@ -65,23 +67,9 @@ async def outcomes(calls, *, is_plain, world):
     return told, stored
 
 
-def rebuilt(world, p):
-    """The producer's appender, in that world."""
-    made = world.appending.Appender(
-        p._cluster.view,
-        p._manager,
-        p._accumulator,
-        p._sending._sticky,
-        choose_partition=p._config.choose_partition,
-        is_javas=True,
-        batch_size_bytes=400,
-        record_size_bytes_max=2000,
-        now_ms=p._host.clock.now_ms,
-        loop_now_ms=p._cluster.now_ms,
-        wake=p._sender.wake,
-    )
-    made.begin(asyncio.get_running_loop())
-    return made
+def producer_of(world, broker, **config):
+    """`producer`, in that world."""
+    return world.producer.Producer(host=broker.host(), bootstrap_servers=BOOTSTRAP, **{"linger_ms": 0, **config})
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
@@ -150,8 +138,7 @@ def test_beside_the_loop_it_is_the_same(calls):
 def test_beside_the_loop_only_open_batches_are_filled(world):
     async def work():
         broker = ScriptedBroker()
-        async with producer(broker, batch_size=400, linger_ms=1000) as p:
-            p._appender = rebuilt(world, p)
+        async with producer_of(world, broker, batch_size=400, linger_ms=1000) as p:
 
             def beside(value=b"v", topic="t", partition=0):
                 return in_another_thread(lambda: p.append_beside(topic, value, None, None, partition, None))
@@ -400,4 +387,37 @@ def test_new_metadata_and_lost_topics_are_noticed():
 
 
 def test_the_appender_is_that_of_the_installed_world():
-    assert Appender is WORLDS[1].appending.Appender
+    plain, installed = WORLDS
+    assert Appender is installed.appending.Appender
+    assert Producer is installed.producer.Producer
+    assert issubclass(plain.producer.Producer, plain.appending.SendsNow)
+    assert inspect.getsourcefile(plain.appending.SendsNow.send_nowait).endswith("appending.py")
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_records_have_the_clock_s_time(world, monkeypatch):
+    """That of the producer's host; the machine's is read where its own door would read it, so that who stops time stops both."""
+
+    async def stamped(host):
+        broker = ScriptedBroker()
+        p = world.producer.Producer(host=dataclasses.replace(broker.host(), **host), bootstrap_servers=BOOTSTRAP)
+        async with p:
+            await p.send("t", b"0", partition=0)
+            sent = [await p.send("t", b"1", partition=0), p.send_nowait("t", b"2", partition=0)]
+            return [(await each).timestamp_ms for each in sent]
+
+    class Stopped:
+        def now_ms(self):
+            return 1234
+
+    assert run(lambda: stamped({"clock": Stopped()})) == [1234, 1234]
+    for module in (clock, world.appending):
+        monkeypatch.setattr(module, "time_ns", lambda: 5_999_999)
+    assert run(lambda: stamped({"clock": clock.RealClock()})) == [5, 5]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_send_nowait_has_its_names_and_its_text(world):
+    signature = inspect.signature(world.producer.Producer.send_nowait)
+    assert list(signature.parameters) == list(inspect.signature(world.producer.Producer.send).parameters)
+    assert "WouldBlock" in inspect.getdoc(world.producer.Producer.send_nowait)

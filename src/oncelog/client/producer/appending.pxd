@@ -1,7 +1,7 @@
 # C types for appending.py, used only when Cython compiles it.
 import cython
 
-from oncelog.client.delivery cimport Delivery
+from oncelog.client.delivery cimport Delivery, delivery_of
 from oncelog.core.producer.record_buffer cimport RecordBuffer
 from oncelog.wire.murmur2 cimport murmur2
 from oncelog.wire.record_codec cimport encode_headers
@@ -37,6 +37,7 @@ cdef class Appender:
     cdef Py_ssize_t batch_size_bytes
     cdef Py_ssize_t record_size_bytes_max
     cdef object now_ms
+    cdef bint is_real_time
     cdef object loop_now_ms
     cdef object wake
     cdef bint is_transactional
@@ -52,11 +53,14 @@ cdef class Appender:
 
     @cython.locals(
         lane=Lane, size_bytes=Py_ssize_t, number=Py_ssize_t, batch=RecordBuffer, index=Py_ssize_t, section=bytes,
-        is_keyless=bint,
+        is_keyless=bint, moment_ms="long long",
     )
     cdef taken(self, topic, value, key, headers, partition, timestamp_ms, bint is_beside)
 
     cdef append_slowly(self, where, timestamp_ms, key, value, pairs, Py_ssize_t size_bytes)
+
+    @cython.locals(now_ns="long long")
+    cdef long long moment_ms(self) except? -1
 
     cpdef put(self, where, record, Py_ssize_t size_bytes)
 
@@ -73,6 +77,11 @@ cdef class Appender:
     cdef Py_ssize_t partition_of(self, Lane lane, key, partition) except -3
 
     cdef Py_ssize_t keyless_partition(self, Lane lane, Py_ssize_t size_bytes, bint is_beside) except -3
+
+cdef class SendsNow:
+    cdef Appender _appends
+    cdef object _sends_else
+    cdef object _begun
 
 cdef bint is_content(content) noexcept
 

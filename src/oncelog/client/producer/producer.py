@@ -20,7 +20,7 @@ from oncelog.client.delivery import Delivery
 from oncelog.client.interceptors import ProducerInterceptor, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, start_reports
 from oncelog.client.option_types import ProducerOptions
-from oncelog.client.producer.appending import Appender
+from oncelog.client.producer.appending import Appender, SendsNow
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import checked_group, checked_state, each_pair
 from oncelog.client.producer.sender import Sender, all_ended
@@ -52,7 +52,7 @@ NOT_STARTED = "this producer is not running: use `async with`, or call start()"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
 
-class Producer(HasInstanceId):
+class Producer(SendsNow, HasInstanceId):
     """Writes records. Use it as `async with Producer(...)`, or call `start` and `stop`.
 
     Keyword arguments are Kafka's producer keys in snake case. Raises ConfigurationError for what it does not know.
@@ -116,6 +116,7 @@ class Producer(HasInstanceId):
         has_serializer = self._config.key_serializer is not None or self._config.value_serializer is not None
         has_partitioner = callable(self._config.partitioner)
         self._is_plain = not (self._interceptors or has_serializer or has_partitioner or self._tracing.is_on)
+        self._send_with(self._appender if self._is_plain else None, self._sending)
         self._home: asyncio.AbstractEventLoop | None = None
         self._is_started = self._is_stopped = False
         self._is_stopping = False  # takes no more records
@@ -278,33 +279,13 @@ class Producer(HasInstanceId):
         `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
         error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
         """
-        if self._is_plain:
-            delivery = self._appender.append(topic, value, key, headers, partition, timestamp_ms)
-            if delivery is not None:
-                if self._appender.is_at_edge:
-                    await asyncio.sleep(0)  # a loop that only sends must let the sender run
-                return delivery
-        return await self._sending.send(topic, value, key, headers, partition, timestamp_ms)
-
-    def send_nowait(
-        self,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Headers | Mapping[str, bytes | None] | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-    ) -> Delivery:
-        """`send`, for a loop that must not wait: WouldBlock where it would have to, for room or for metadata.
-
-        Nothing is sent while the event loop does not run: a loop of `send_nowait` comes to WouldBlock when the buffer is
-        full, and `await send(...)` of that record waits for room. Raises what `send` raises.
-        """
-        if self._is_plain:
-            delivery = self._appender.append(topic, value, key, headers, partition, timestamp_ms)
-            if delivery is not None:
-                return delivery
-        return self._sending.send_nowait(topic, value, key, headers, partition, timestamp_ms)
+        delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
+        if delivery is None:
+            delivery = self._taken_at_edge()
+            if delivery is None:
+                return await self._sending.send(topic, value, key, headers, partition, timestamp_ms)
+            await asyncio.sleep(0)  # a loop that only sends must let the sender run
+        return delivery
 
     @property
     def append_beside(self) -> Callable[..., Delivery | None] | None:
