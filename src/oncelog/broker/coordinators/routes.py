@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from oncelog.broker.coordinators.marker_sender import MarkerSender, Written
@@ -23,6 +22,7 @@ from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.topic_configs import TRANSACTION_STATE_TOPIC
 from oncelog.core.placement import coordinator_partition
+from oncelog.lazy_dataclass import replace
 from oncelog.types import TopicPartition
 from oncelog.wire.api import ApiKey
 from oncelog.wire.schema import Struct

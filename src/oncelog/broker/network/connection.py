@@ -39,6 +39,7 @@ _log = logging.getLogger("oncelog.connection")
 
 JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
 _API_KEYS = {int(key): key for key in ApiKey}
+_API_VERSIONS = int(ApiKey.API_VERSIONS)
 _WITH_RECORDS = (FetchResponse, ShareFetchResponse)
 _END_TXN = ApiKey.END_TXN.to_bytes(2, "big")
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
@@ -192,7 +193,7 @@ class Connection(asyncio.Protocol):
                 self._server.metrics.limit_hit(limit)
             self.refuse(f"malformed frame: {error}")
             return
-        self.partial_size_bytes += len(data) - sum(len(frame) + 4 for frame in frames)
+        self.partial_size_bytes = self._reader.partial_size_bytes
         if frames or not self.partial_size_bytes:
             self.frame_begun = None
         if self.partial_size_bytes and self.frame_begun is None:
@@ -475,14 +476,13 @@ class Connection(asyncio.Protocol):
                 self.refuse(slot.reply.reason)
             elif not isinstance(slot.reply, NoReply):
                 header = slot.header
-                version = 0 if self._is_refused_api_versions(header) else header.api_version
-                parts += encode_response(header.api_key, version, header.correlation_id, slot.reply)
+                api_key, version = header.api_key, header.api_version
+                if api_key == _API_VERSIONS and not self._server.serves(api_key, version):
+                    version = 0
+                parts += encode_response(api_key, version, header.correlation_id, slot.reply)
         self._write(parts)
         if self.is_draining:
             self._close_if_answered()
-
-    def _is_refused_api_versions(self, header: RequestHeader) -> bool:
-        return header.api_key == ApiKey.API_VERSIONS and not self._server.serves(header.api_key, header.api_version)
 
     def _write(self, parts: list[bytes | bytearray | memoryview]) -> None:
         if parts and self._transport is not None:

@@ -107,6 +107,9 @@ class LocalPartition:
 
     def _add_to(self, journal: Journal, batch: RecordBatch) -> None:
         segment = self.log.segments[-1]
+        references: Sequence[Syncable] = self._created
+        if not journal.copies(batch.size_bytes):
+            references = [*references, *self.log.newest_batch_files()]
         self._journaled_end_offset = batch.end_offset
         journal.add(
             self.topic_id,
@@ -115,10 +118,7 @@ class LocalPartition:
             position=segment.size_bytes - batch.size_bytes,
             end_offset=batch.end_offset,
             batch=batch.data,
-            references=[
-                *self._created,
-                *(() if journal.copies(batch.size_bytes) else self.log.newest_batch_files()),
-            ],
+            references=references,
         )
 
     def when_committed(self, end_offset: int, then: Committed) -> None:

@@ -10,7 +10,6 @@ Differences from Apache Kafka are said where they are decided; docs/differences-
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from enum import IntEnum
 
 from oncelog.core.leader import produce as produce_rules
@@ -20,7 +19,7 @@ from oncelog.core.leader.open_transactions import OpenTransactions
 from oncelog.core.leader.producer_state import ProducerState, check_sequence
 from oncelog.core.leader.verdict import APPEND, Append, AskCoordinator, Duplicate, Refuse
 from oncelog.errors import ErrorCode
-from oncelog.lazy_dataclass import dataclass
+from oncelog.lazy_dataclass import dataclass, replace
 from oncelog.types import AbortedTransaction, ProducerIdAndEpoch, ProducerSnapshotEntry
 from oncelog.wire.record_batch import RecordBatch
 

@@ -14,14 +14,13 @@ settled by itself:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from oncelog.core.decision import NOTHING, Decision, MarkersToWrite
 from oncelog.core.transactions.end_txn import markers_of
 from oncelog.core.transactions.table import TransactionTable
 from oncelog.core.transactions.transaction import PREPARED, TransactionRecord, completed
 from oncelog.errors import ErrorCode
-from oncelog.lazy_dataclass import dataclass
+from oncelog.lazy_dataclass import dataclass, replace
 from oncelog.types import TopicPartition
 
 E = ErrorCode

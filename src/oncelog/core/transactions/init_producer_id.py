@@ -9,8 +9,6 @@ for the old one to resume.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from oncelog.core.decision import Decision
 from oncelog.core.transactions.end_txn import fence
 from oncelog.core.transactions.producer_ids import ProducerIds
@@ -28,6 +26,7 @@ from oncelog.core.transactions.transaction import (
     remembering,
 )
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import replace
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch
 from oncelog.wire.log_records.transaction_state import TWO_PHASE_TIMEOUT_MS
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse

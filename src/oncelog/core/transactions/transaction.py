@@ -8,8 +8,7 @@ pair.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from oncelog.lazy_dataclass import replace
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.log_records.transaction_state import TWO_PHASE_TIMEOUT_MS, TransactionRecord, TransactionState
 
