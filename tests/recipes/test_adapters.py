@@ -33,7 +33,8 @@ from oncelog.recipes import (
 from oncelog.recipes.janitor import InDoubt, Verdict
 from oncelog.recipes.opening import check_database_url, open_existing_database
 from oncelog.recipes.sqlalchemy import states
-from oncelog.types import PreparedTxnState
+from oncelog.sync import Admin
+from oncelog.types import PreparedTxnState, TopicPartition
 
 ONE = PreparedTxnState("7:1")
 
@@ -281,6 +282,20 @@ def test_the_janitors_call(tmp_path: pathlib.Path, broker: str, name: str) -> No
         found = [each for each in find_in_doubt(database, bootstrap_servers=broker) if each.transactional_id == name]
         assert found == []
         assert resolve(database, found, bootstrap_servers=broker) == []
+
+
+def test_the_janitor_names_coordinators_that_are_offline(
+    tmp_path: pathlib.Path, broker: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What they have is in no list, and an empty one is no all-clear."""
+    away = [TopicPartition("__transaction_state", 3), TopicPartition("__consumer_offsets", 1)]
+    monkeypatch.setattr(Admin, "offline_coordinators", lambda _: away)
+    with SqliteDatabase(tmp_path / "x.db") as database:
+        database.migrate()
+        find_in_doubt(database, bootstrap_servers=broker)
+    assert [each.getMessage().partition(":")[0] for each in caplog.records if each.name == "oncelog.janitor"] == [
+        "__transaction_state-3 is offline"
+    ]
 
 
 def test_metrics_count_by_verdict() -> None:

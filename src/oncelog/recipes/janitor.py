@@ -7,10 +7,12 @@ two sides agree whoever of them is quicker.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from enum import Enum
 from typing import Any, Unpack
 
+from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import NEVER_MS, TransactionDescription
 from oncelog.client.option_types import AdminOptions, DualWriterOptions
 from oncelog.core.two_phase.dual_write import StoredState
@@ -19,6 +21,8 @@ from oncelog.recipes.database import Database
 from oncelog.recipes.sync import DualWriter
 from oncelog.sync import Admin
 from oncelog.types import PreparedTxnState, TopicPartition
+
+_log = logging.getLogger("oncelog.janitor")
 
 
 class Verdict(Enum):
@@ -59,6 +63,8 @@ class Resolved:
 def find_in_doubt(database: Database[Any], *, older_than_ms: int = 0, **config: Unpack[AdminOptions]) -> list[InDoubt]:
     """The open two-phase transactions, and those of ids that the database knows, oldest first.
 
+    What a coordinator's offline partition has is missing: a warning in the log names each (`Admin.offline_coordinators`).
+
     Args:
         database: an adapter whose `kafka_transaction_state` exists.
         older_than_ms: only those that have been open for longer.
@@ -67,6 +73,9 @@ def find_in_doubt(database: Database[Any], *, older_than_ms: int = 0, **config: 
     with Admin(**config) as admin:
         names = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
         described = list(admin.describe_transactions(names).values()) if names else []
+        for each in admin.offline_coordinators():
+            if each.topic == TRANSACTIONS_TOPIC:
+                _log.warning("%s is offline: the transactions that it has are not among those in doubt", each)
     stored = database.read_all()
     found = [
         _in_doubt(each, stored.get(each.transactional_id))
