@@ -113,3 +113,6 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
             assert " are missing" in shown.stderr, command
         recovered = cli("recover", "--prefix", "nobody", "--yes", status=1)
         assert "is offline: the transactional ids that it has are missing" in recovered.stderr
+        for command in (("groups", "describe", "reader"), ("transactions", "describe", "done")):
+            asked = cli("--timeout", "1s", *command, status=1)
+            assert "is offline, and what it has cannot be asked for" in asked.stderr, (command, asked.stderr)

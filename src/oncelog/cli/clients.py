@@ -6,13 +6,14 @@ import asyncio
 import dataclasses
 import logging
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Protocol
 
 import click
 
 from oncelog.cli.command import Settings
 from oncelog.cli.output import printable
+from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.client.admin.admin import Admin
 from oncelog.client.config import (
     ALIASES,
@@ -45,8 +46,20 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
     await _start(client, settings)
     try:
         yield client
+    except KafkaError as error:
+        if "COORDINATOR" in str(error):
+            await _name_offline_coordinators(client, settings)
+        raise
     finally:
         await client.stop()
+
+
+async def _name_offline_coordinators(admin: Admin, settings: Settings) -> None:
+    """Whoever asks for a group or a transactional id there is told that the coordinator is not found, and not why."""
+    with suppress(KafkaError, TimeoutError):
+        async with asyncio.timeout(min(settings.timeout_ms, CONNECT_TIMEOUT_MS) / 1000):
+            for each in await admin.offline_coordinators():
+                settings.out.note(f"error: {each} is offline, and what it has cannot be asked for: {WHY_OFFLINE}")
 
 
 @asynccontextmanager
