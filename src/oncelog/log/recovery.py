@@ -168,7 +168,9 @@ class _Opening:
 
     def run(self) -> RecoveryReport:
         if rewrite_after_failed_sync(self.files, self.directory, self.known_synced_offset):
-            self.notes.append(f"{self.directory}: a sync failed before; what may not be on the disk was written anew")
+            self.notes.append(
+                f"{self.directory}: a sync failed before, or was cut short; what may not be on the disk was written anew"
+            )
         self.names_are_unsynced = put_right(self.files, self.directory)
         names = self.files.list(self.directory)
         segments = self._segments(names)

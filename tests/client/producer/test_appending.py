@@ -280,7 +280,7 @@ def test_a_loop_that_only_sends_lets_the_sender_run():
 def test_send_nowait_says_what_it_would_wait_for():
     async def work():
         async with producer(ScriptedBroker(), buffer_memory=1000, linger_ms=1000) as p:
-            with pytest.raises(errors.WouldBlock, match=r"topic 't' is not known yet: .await producer\.partitions_for"):
+            with pytest.raises(errors.WouldBlock, match=r"topic 't' is not known yet: .await producer\.send"):
                 p.send_nowait("t", b"0")
             await p.partitions_for("t")
             sent = []
@@ -366,7 +366,7 @@ def test_another_loop_or_thread_is_refused():
         thread = threading.Thread(target=in_a_thread, args=(made,))
         thread.start()
         thread.join()
-        with pytest.raises(errors.IllegalState, match="another event loop"):
+        with pytest.raises(errors.IllegalState, match="does not run now"):
             made.send_nowait("t", b"no loop runs")
         runner.run(made.stop())
     assert failures == []
@@ -421,3 +421,56 @@ def test_send_nowait_has_its_names_and_its_text(world):
     signature = inspect.signature(world.producer.Producer.send_nowait)
     assert list(signature.parameters) == list(inspect.signature(world.producer.Producer.send).parameters)
     assert "WouldBlock" in inspect.getdoc(world.producer.Producer.send_nowait)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+@pytest.mark.parametrize("wrong", [None, 5, "orders", object(), Producer, type("Double", (), {})()])
+def test_a_method_of_the_class_takes_producers_only(world, wrong):
+    """Compiled, it would look into whatever stands there: the process was gone without a word."""
+    made = world.producer.Producer
+    for method, arguments in (
+        (made.send_nowait, ("t", b"v")),
+        (made._taken_on, ("t", b"v", None, None, None, None)),
+        (made._turn_was_owed, ()),
+        (made._send_with, (None, None)),
+    ):
+        with pytest.raises(TypeError, match="a method of a producer"):
+            method(wrong, *arguments)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+@pytest.mark.parametrize("batch_size", [100, 400, 100_000])
+@settings(max_examples=20)
+@given(turns=st.lists(st.integers(0, 4), min_size=1, max_size=8), is_plain=st.booleans())
+def test_a_send_that_is_cancelled_has_sent_nothing(world, batch_size, turns, is_plain):
+    """Whoever does it again would have the record twice."""
+
+    async def work():
+        broker = ScriptedBroker()
+        sent, cancelled = [], []
+        async with producer_of(world, broker, batch_size=batch_size, buffer_memory=1000) as p:
+            if not is_plain:
+                p._send_with(None, p._sending)
+
+            async def send(number):
+                for each in range(100):
+                    value = f"{number}-{each}".encode()
+                    try:
+                        await p.send("t", value, partition=0)
+                    except asyncio.CancelledError:
+                        cancelled.append(value)
+                        raise
+                    sent.append(value)
+
+            for number, count in enumerate(turns):
+                task = asyncio.ensure_future(send(number))
+                for _ in range(count):
+                    await asyncio.sleep(0)
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+            await p.flush()
+        stored = [value for *_, values in broker.produced() for value in values]
+        assert stored == sent
+        assert not set(stored) & set(cancelled)
+
+    run(work)

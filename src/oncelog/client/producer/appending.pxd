@@ -45,7 +45,7 @@ cdef class Appender:
     cdef object home_is_running
     cdef unsigned long home_thread
     cdef readonly dict lanes
-    cdef readonly bint is_at_edge
+    cdef public bint owes_turn
 
     cpdef append(self, topic, value, key, headers, partition, timestamp_ms)
 
@@ -61,6 +61,9 @@ cdef class Appender:
 
     @cython.locals(now_ns="long long")
     cdef long long moment_ms(self) except? -1
+
+    @cython.locals(was_owed=bint)
+    cpdef bint turn_was_owed(self) except -1
 
     cpdef put(self, where, record, Py_ssize_t size_bytes)
 
@@ -81,7 +84,8 @@ cdef class Appender:
 cdef class SendsNow:
     cdef Appender _appends
     cdef object _sends_else
-    cdef object _begun
+
+cdef object check_is_sender(object sender)
 
 cdef bint is_content(content) noexcept
 

@@ -87,7 +87,7 @@ class Appender:
         self.is_transactional = manager.is_transactional
         self.home: AbstractEventLoop | None = None
         self.lanes: dict[str, Lane] = {}
-        self.is_at_edge = False  # the last record began or ended a batch
+        self.owes_turn = False  # a record has begun or ended a batch: a loop that only sends must let the sender run
 
     def append(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
@@ -143,9 +143,7 @@ class Appender:
             index = batch.put(moment_ms, key, value, section, size_bytes)
         except OverflowError:  # 64 bits cannot hold how far it is from the batch's first: in another batch they can
             return None if is_beside else self.append_slowly(where, moment_ms, key, value, pairs, size_bytes)
-        if not is_beside:
-            self.is_at_edge = False
-        elif is_keyless:
+        if is_beside and is_keyless:
             lane.keyless_left_bytes -= size_bytes
         return delivery_of(batch, index, moment_ms)
 
@@ -162,10 +160,10 @@ class Appender:
         if self.is_transactional:
             self.manager.add_partition(where)
         batch, index = self.accumulator.append(where, record, size_bytes, self.loop_now_ms())
-        self.is_at_edge = index == 0 or batch.is_closed
         if index == 0:
             batch.home = self.home
-        if self.is_at_edge:
+        if index == 0 or batch.is_closed:
+            self.owes_turn = True
             self.wake()
         return Delivery(batch, index, record[0])
 
@@ -175,6 +173,11 @@ class Appender:
             return self.now_ms()
         now_ns = time_ns()
         return now_ns // 1_000_000
+
+    def turn_was_owed(self) -> bool:
+        """Whether who sends next has to let the loop run first; now somebody does."""
+        was_owed, self.owes_turn = self.owes_turn, False
+        return was_owed
 
     def begin(self, home: AbstractEventLoop) -> None:
         """From now on records are taken, in this event loop."""
@@ -257,8 +260,8 @@ class SendsNow:
 
     def _send_with(self, appender: Appender | None, sending: Any) -> None:
         """`appender`: where nobody else has a say in each record; `sending` knows all the rest."""
+        check_is_sender(self)
         self._appends, self._sends_else = appender, sending
-        self._begun: Delivery | None = None
 
     def send_nowait(
         self,
@@ -274,6 +277,7 @@ class SendsNow:
         Nothing is sent while the event loop does not run: a loop of `send_nowait` comes to WouldBlock when the buffer is
         full, and `await send(...)` of that record waits for room. Raises what `send` raises.
         """
+        check_is_sender(self)
         appender = self._appends
         if appender is not None:
             delivery = appender.append(topic, value, key, headers, partition, timestamp_ms)
@@ -285,20 +289,25 @@ class SendsNow:
     def _taken_on(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
     ) -> Delivery | None:
-        """Take a record into a batch that is open and stays so. None where it was not taken, or is the first or last of its
-        batch: `_taken_at_edge` tells, at once."""
+        """Take a record where nothing has to be waited for, not even for a turn of the loop; None where it was not taken."""
+        check_is_sender(self)
         appender = self._appends
-        if appender is None:
+        if appender is None or appender.owes_turn:
             return None
-        delivery = appender.append(topic, value, key, headers, partition, timestamp_ms)
-        if delivery is not None and appender.is_at_edge:
-            self._begun = delivery
-            return None
-        return delivery
+        return appender.append(topic, value, key, headers, partition, timestamp_ms)
 
-    def _taken_at_edge(self) -> Delivery | None:
-        found, self._begun = self._begun, None
-        return found
+    def _turn_was_owed(self) -> bool:
+        check_is_sender(self)
+        appender = self._appends
+        return appender is not None and appender.turn_was_owed()
+
+
+def check_is_sender(sender: object) -> None:
+    """A compiled method that is called on its class believes in whatever stands in the place of `self`: the process crashed."""
+    if not isinstance(sender, SendsNow):
+        raise TypeError(
+            f"this is a method of a producer: `producer.send_nowait(...)`, not of {type(sender).__name__!r}"
+        )
 
 
 def is_content(content: Any) -> bool:

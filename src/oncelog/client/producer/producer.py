@@ -48,6 +48,7 @@ log = logging.getLogger("oncelog.client")
 ELSEWHERE = (
     "this producer was started in another event loop: use it there, one for each loop, or oncelog.sync in threads"
 )
+RESTS = "the event loop that this producer was started in does not run now: send from what runs in it, or oncelog.sync"
 NOT_STARTED = "this producer is not running: use `async with`, or call start()"
 _OPEN = (TransactionState.IN_TRANSACTION, TransactionState.ABORTABLE_ERROR)
 
@@ -277,14 +278,16 @@ class Producer(SendsNow, HasInstanceId):
         `key` and `value` are bytes or None, or what `key_serializer` and `value_serializer` make bytes of. `partition`
         None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
         `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
-        error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then.
+        error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then. Cancelled, it has
+        buffered nothing either.
         """
         delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
-            delivery = self._taken_at_edge()
+            if self._turn_was_owed():
+                await asyncio.sleep(0)  # before the record is taken: a send that is cancelled has sent nothing
+                delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
             if delivery is None:
                 return await self._sending.send(topic, value, key, headers, partition, timestamp_ms)
-            await asyncio.sleep(0)  # a loop that only sends must let the sender run
         return delivery
 
     @property
@@ -302,7 +305,7 @@ class Producer(SendsNow, HasInstanceId):
             except RuntimeError:
                 running = None
             if running is not self._home:
-                raise IllegalState(ELSEWHERE)
+                raise IllegalState(ELSEWHERE if running is not None or self._home.is_running() else RESTS)
 
     async def send_and_wait(
         self,

@@ -90,6 +90,8 @@ class Sending:
     async def _send(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
+        if self._appender.turn_was_owed():
+            await asyncio.sleep(0)  # nothing is taken yet: a send that is cancelled has sent nothing
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic) or await self.topic(topic)
         if partition is not None and _number(partition) not in view.partitions:
@@ -98,10 +100,7 @@ class Sending:
         if not self._accumulator.has_room(size_bytes):
             await self._wait_for_room(size_bytes)
         self._check_may_send()
-        delivery = self._taken(topic_partition, record, size_bytes)
-        if self._appender.is_at_edge:
-            await asyncio.sleep(0)  # a loop that only sends must let the sender run
-        return delivery
+        return self._taken(topic_partition, record, size_bytes)
 
     def send_nowait(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
@@ -127,7 +126,7 @@ class Sending:
             raise InvalidTopic("the name of a topic is not empty")
         if view is None:
             raise WouldBlock(
-                f"topic {arguments.text('topic', topic)!r} is not known yet: `await producer.partitions_for(topic)`"
+                f"topic {arguments.text('topic', topic)!r} is not known yet: `await producer.send(...)` waits for it"
             )
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
