@@ -48,11 +48,17 @@ class Delivery:
         if self.done():
             loop.call_soon(callback, self)
         else:
+            self._now()[0].on_done.append(Calling(loop, callback, self))
 
-            def ended(_: ProducerBatch) -> None:
-                loop.call_soon(callback, self)
-
-            self._now()[0].on_done.append(ended)
+    def remove_done_callback(self, callback: Callable[[Delivery], None]) -> int:
+        """As of a future, for `asyncio.wait` and its like: call `callback` no more; how many times it would have been."""
+        count = 0
+        for batch in {self._batch, self._now()[0]}:  # before it was split, and since
+            its = [each for each in batch.on_done if isinstance(each, Calling) and each.is_of(callback, self)]
+            for each in its:
+                batch.on_done.remove(each)
+            count += len(its)
+        return count
 
     def result(self) -> RecordMetadata:
         """The outcome, once `done`. Raises the error of a failed record."""
@@ -110,6 +116,22 @@ class Delivery:
             batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
             yield from ended.__await__()
         return self.result()
+
+
+class Calling:
+    """Who is called when a batch has ended, about one of its records."""
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, callback: Callable[[Delivery], None], delivery: Delivery
+    ) -> None:
+        self.loop, self.callback, self.delivery = loop, callback, delivery
+
+    def is_of(self, callback: Callable[[Delivery], None], delivery: Delivery) -> bool:
+        """Whether this is what `add_done_callback` of that record was given."""
+        return self.delivery is delivery and self.callback == callback
+
+    def __call__(self, _: ProducerBatch) -> None:
+        self.loop.call_soon(self.callback, self.delivery)
 
 
 def delivery_of(batch: ProducerBatch, index: int, timestamp_ms: int) -> Delivery:

@@ -474,3 +474,27 @@ def test_a_send_that_is_cancelled_has_sent_nothing(world, batch_size, turns, is_
         assert not set(stored) & set(cancelled)
 
     run(work)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+def test_what_send_gives_is_waited_for_as_a_future(world):
+    async def work():
+        broker = ScriptedBroker()
+        async with producer_of(world, broker, linger_ms=5) as p:
+            sent = [await p.send("t", b"%d" % each, partition=0) for each in range(3)]
+            done, pending = await asyncio.wait(sent)
+            assert done == set(sent)
+            assert not pending
+            told = []
+            more = [await p.send("t", b"more", partition=0) for _ in range(2)]
+            for each in more:
+                each.add_done_callback(told.append)
+                each.add_done_callback(told.append)
+            assert more[0].remove_done_callback(told.append) == 2
+            assert more[0].remove_done_callback(told.append) == 0
+            assert more[1].remove_done_callback(print) == 0
+            await p.flush()
+            await asyncio.sleep(0)
+            assert told == [more[1]] * 2
+
+    run(work)
