@@ -178,7 +178,7 @@ _SAME = object()
 def _replace(cls: Any) -> Callable[..., Any]:
     """What makes another one of the class, with all that is not said taken from `self`."""
     fields = dataclasses.fields(cls)
-    init: Any = cls.__init__
+    init: Any = cls.__dict__.get("__init__")  # an inherited one takes others' fields
     if "compiled" in getattr(init, "__dict__", {}):
         init = init.compiled()
     if not all(each.init for each in fields) or "takes_fields" not in getattr(init, "__dict__", {}):
