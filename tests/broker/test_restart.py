@@ -171,6 +171,23 @@ def test_a_start_whose_sync_fails_is_known_to_the_next_one(tmp_path, monkeypatch
     run(work())
 
 
+def test_a_list_of_failed_syncs_is_gone_after_the_next_start(tmp_path):
+    """Also where nothing of those partitions has to be synced any more."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            await client.create("t")
+            await client.produce("t", "whole")
+        (tmp_path / "a" / ".kafka_cleanshutdown").unlink()
+        (tmp_path / "a" / "sync-failed").write_text("gone-0\n")
+        async with broker_and_client(tmp_path / "a") as (broker, client):
+            assert not broker.is_clean_start
+            assert not (tmp_path / "a" / "sync-failed").exists()
+            assert await client.read("t") == ["whole"]
+
+    run(work())
+
+
 async def five_in_flight(client):
     """Batches whose acknowledgements the producer may not have got: it sends them again, the first one first."""
     producer = await client.init()

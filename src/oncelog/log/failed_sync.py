@@ -45,7 +45,8 @@ def forget_failed_sync(files: Files, directory: str) -> None:
 
 
 def expect_failed_syncs(files: Files, data_directory: str, names: Iterable[str]) -> None:
-    """The same for the partitions whose directories have these names, in one file.
+    """The same for the partitions whose directories have these names, in one file, in the place of an earlier list: that sync
+    went well.
 
     A marker in each that comes and goes costs a start of thousands most of its time: ext4 looks for a free inode past each
     that was removed in the last minutes. Raises StorageError.

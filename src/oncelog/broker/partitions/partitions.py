@@ -221,6 +221,7 @@ class Partitions:
                 await self._sync_opened(opened)
                 opened = []
         await self._sync_opened(opened)
+        failed_sync.forget_failed_sync(self._files.files, self._directory)
         self._store_recovery_points()
         for each in self:  # the marks of a failed sync are gone, durably with the next sync
             each.log.names_changed()
@@ -312,7 +313,6 @@ class Partitions:
         if unsynced:
             failed_sync.expect_failed_syncs(self._files.files, self._directory, [str(each.name) for each in unsynced])
             await self._sync_together(unsynced)
-            failed_sync.forget_failed_sync(self._files.files, self._directory)
         for each in opened:
             if remove_below_start(each.log):
                 self._flusher.appended(each)
