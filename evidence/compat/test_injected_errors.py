@@ -55,6 +55,7 @@ class Play:
         if group is not None:
             await producer.send_offsets_to_transaction({TopicPartition(self.topic, 0): 1}, group)
         if aborts:
+            await producer.flush()  # of what was not sent yet nobody is asked to end anything
             await producer.abort_transaction()
         else:
             await producer.commit_transaction()
