@@ -27,9 +27,17 @@ from oncelog.client.config import (
 )
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.producer.producer import Producer
-from oncelog.errors import KafkaError, Network, RequestTimedOut
+from oncelog.errors import (
+    CoordinatorLoadInProgress,
+    CoordinatorNotAvailable,
+    KafkaError,
+    Network,
+    NotCoordinator,
+    RequestTimedOut,
+)
 
 CONNECT_TIMEOUT_MS = 5000
+COORDINATOR_AWAY = (NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress)
 LINGER_MS = ProducerConfig.linger_ms
 _KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)
 
@@ -47,7 +55,9 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
     try:
         yield client
     except KafkaError as error:
-        if "COORDINATOR" in str(error):
+        if isinstance(error, COORDINATOR_AWAY) or isinstance(
+            error.__cause__, COORDINATOR_AWAY
+        ):  # of a deadline: the last error
             await _name_offline_coordinators(client, settings)
         raise
     finally:

@@ -71,11 +71,16 @@ def find_in_doubt(database: Database[Any], *, older_than_ms: int = 0, **config: 
         config: an admin client's keys in snake case (bootstrap_servers ...).
     """
     with Admin(**config) as admin:
-        names = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
-        described = list(admin.describe_transactions(names).values()) if names else []
         for each in admin.offline_coordinators():
             if each.topic == TRANSACTIONS_TOPIC:
                 _log.warning("%s is offline: the transactions that it has are not among those in doubt", each)
+        return in_doubt_of(admin, database, older_than_ms)
+
+
+def in_doubt_of(admin: Admin, database: Database[Any], older_than_ms: int) -> list[InDoubt]:
+    """`find_in_doubt`, for who has said which coordinators are away."""
+    names = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
+    described = list(admin.describe_transactions(names).values()) if names else []
     stored = database.read_all()
     found = [
         _in_doubt(each, stored.get(each.transactional_id))

@@ -431,7 +431,6 @@ def test_a_method_of_the_class_takes_producers_only(world, wrong):
     for method, arguments in (
         (made.send_nowait, ("t", b"v")),
         (made._taken_on, ("t", b"v", None, None, None, None)),
-        (made._turn_was_owed, ()),
         (made._send_with, (None, None)),
     ):
         with pytest.raises(TypeError, match="a method of a producer"):

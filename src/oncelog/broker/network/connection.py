@@ -124,7 +124,6 @@ class Connection(asyncio.Protocol):
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader(limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max)
-        self.partial_size_bytes = 0
         self._frames: deque[memoryview] = deque()
         self._queued_count = 0  # of them, as the server knows it
         self._slots: deque[Slot] = deque()
@@ -193,10 +192,10 @@ class Connection(asyncio.Protocol):
                 self._server.metrics.limit_hit(limit)
             self.refuse(f"malformed frame: {error}")
             return
-        self.partial_size_bytes = self._reader.partial_size_bytes
-        if frames or not self.partial_size_bytes:
+        partial_size_bytes = self._reader.partial_size_bytes
+        if frames or not partial_size_bytes:
             self.frame_begun = None
-        if self.partial_size_bytes and self.frame_begun is None:
+        if partial_size_bytes and self.frame_begun is None:
             self.frame_begun = now
         if frames:
             self._frames.extend(frames)
@@ -233,6 +232,11 @@ class Connection(asyncio.Protocol):
     def is_idle(self) -> bool:
         """True where nothing is in flight."""
         return not self._slots and not self._frames
+
+    @property
+    def partial_size_bytes(self) -> int:
+        """What has come of a frame that is not whole yet."""
+        return self._reader.partial_size_bytes
 
     @property
     def in_flight_count(self) -> int:

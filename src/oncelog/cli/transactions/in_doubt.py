@@ -70,16 +70,18 @@ def look_for_doubt(
 ) -> tuple[list[InDoubt], dict[str, str]]:
     """Find, ask, resolve: blocking, as databases are. With what was found: what became of each that was to be resolved."""
     try:
-        from oncelog.recipes.janitor import Verdict, find_in_doubt
+        from oncelog.recipes.janitor import Verdict, in_doubt_of
         from oncelog.recipes.missing import MissingLibrary
         from oncelog.recipes.opening import open_existing_database
+        from oncelog.sync import Admin
     except ImportError as error:  # pragma: no cover
         raise Failed(str(error)) from error
     try:
         with open_existing_database(url) as database:
             config = arguments(AdminConfig, settings)
             try:
-                found = find_in_doubt(database, older_than_ms=older_than_ms, **config)
+                with Admin(**config) as admin:
+                    found = in_doubt_of(admin, database, older_than_ms)
                 if not (resolves and _confirmed(settings, found)):
                     return found, {}
                 wanted = [each for each in found if each.verdict is not Verdict.NOT_HERE]

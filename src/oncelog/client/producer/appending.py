@@ -296,11 +296,6 @@ class SendsNow:
             return None
         return appender.append(topic, value, key, headers, partition, timestamp_ms)
 
-    def _turn_was_owed(self) -> bool:
-        check_is_sender(self)
-        appender = self._appends
-        return appender is not None and appender.turn_was_owed()
-
 
 def check_is_sender(sender: object) -> None:
     """A compiled method that is called on its class believes in whatever stands in the place of `self`: the process crashed."""

@@ -283,7 +283,7 @@ class Producer(SendsNow, HasInstanceId):
         """
         delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
-            if self._turn_was_owed():
+            if self._appender.turn_was_owed():
                 await asyncio.sleep(0)  # before the record is taken: a send that is cancelled has sent nothing
                 delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
             if delivery is None:

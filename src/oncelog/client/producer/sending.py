@@ -90,8 +90,6 @@ class Sending:
     async def _send(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
-        if self._appender.turn_was_owed():
-            await asyncio.sleep(0)  # nothing is taken yet: a send that is cancelled has sent nothing
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
         view = self._known(topic) or await self.topic(topic)
         if partition is not None and _number(partition) not in view.partitions:
