@@ -6,6 +6,7 @@ import importlib
 
 HOT_MODULES = (
     "wire/varint",
+    "wire/crc32c_in_place",
     "wire/murmur2",
     "wire/record_codec",
     "wire/arrow_codec",

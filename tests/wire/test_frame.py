@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from oncelog.errors import MalformedFrame, MalformedMessage, UnsupportedVersion
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.frame import (
+    OWN_MEMORY_FACTOR,
+    OWN_MEMORY_SIZE_BYTES_MIN,
     FrameReader,
     FrameTooLarge,
     RequestHeader,
@@ -242,3 +244,71 @@ def test_the_first_frame_may_have_a_smaller_limit() -> None:
     with pytest.raises(MalformedFrame) as caught:
         FrameReader(1000).receive(struct.pack(">i", -1))
     assert not isinstance(caught.value, FrameTooLarge)
+
+
+PRODUCE, OTHER = b"\0\0", b"\0\1"
+large_or_small = st.tuples(
+    st.sampled_from((PRODUCE, OTHER)),
+    st.sampled_from((6, 40, OWN_MEMORY_SIZE_BYTES_MIN - 1, OWN_MEMORY_SIZE_BYTES_MIN, 90_000)),
+)
+
+
+def received(reader: FrameReader, data: bytes, *, asks: bool) -> list[memoryview]:
+    """As a transport does that asks for `room` or does not."""
+    room = reader.room() if asks else None
+    if room is None:
+        return reader.receive(data)
+    count = min(len(room), len(data))
+    room[:count] = data[:count]
+    frames = reader.filled(count)
+    return frames + received(reader, data[count:], asks=True) if count < len(data) else frames
+
+
+@given(st.lists(large_or_small, max_size=5), st.data())
+def test_large_produce_requests_come_into_memory_of_their_own(
+    kinds: list[tuple[bytes, int]], data: st.DataObject
+) -> None:
+    payloads = [key + bytes([index]) * (size - 2) for index, (key, size) in enumerate(kinds)]
+    stream, reader, frames = framed(*payloads), FrameReader(90_000, has_own_memory=True), []
+    pos = whole = 0
+    while pos < len(stream):
+        size = min(data.draw(st.sampled_from((1, 5, 6, 4_000, 16_384, 100_000))), len(stream) - pos)
+        frames += received(reader, stream[pos : pos + size], asks=data.draw(st.booleans()))
+        pos += size
+        whole = sum(len(frame) + 4 for frame in frames)
+        assert reader.partial_size_bytes in (pos - whole, pos - whole - 4), "what came, its size counted or not"
+        room = reader.room()
+        assert reader.has_room is (room is not None)
+        if room is not None:
+            assert 0 < len(room) <= reader.partial_size_bytes * (OWN_MEMORY_FACTOR - 1), "a size alone is not believed"
+    assert frames == payloads
+    assert not reader.has_room
+    assert all(frame.readonly or (frame[:2] == PRODUCE and len(frame) >= OWN_MEMORY_SIZE_BYTES_MIN) for frame in frames)
+
+
+def test_a_large_produce_request_is_its_receivers_own() -> None:
+    payload, reader = PRODUCE + b"x" * 99_998, FrameReader(has_own_memory=True)
+    stream = framed(payload, payload)
+    assert received(reader, stream[:16_384], asks=True) == []
+    first, second = received(reader, stream[16_384:], asks=False)
+    assert (first, second) == (payload, payload)
+    assert not first.readonly
+    first[:] = bytes(100_000)
+    assert second == payload, "what one does with its frame is nobody else's"
+    assert FrameReader().receive(stream)[0].readonly, "without own memory nothing is given away"
+
+
+def test_strangers_get_no_memory_of_their_own_before_they_are_known() -> None:
+    payload, reader = PRODUCE + b"x" * 99_998, FrameReader(100_000, first_size_bytes_max=100_000)
+    assert reader.receive(framed(payload)[:50_000]) == []
+    assert reader.room() is None
+    assert reader.receive(framed(payload)[50_000:]) == [payload]
+    reader.allow(200_000)
+    assert reader.receive(framed(payload)[:50_000]) == []
+    assert reader.has_room
+
+
+def test_the_first_frame_counts_as_come_in_memory_of_its_own_too() -> None:
+    reader = FrameReader(200_000, first_size_bytes_max=100_000, has_own_memory=True)
+    assert len(reader.receive(framed(PRODUCE + b"x" * 99_998)[:60_000]) + reader.receive(b"x" * 40_004)) == 1
+    assert not reader.is_first

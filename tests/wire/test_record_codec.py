@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import CorruptBatch
+from oncelog.hot_paths import compiled
 from oncelog.wire.record import Record
+from oncelog.wire.record_codec import check_records
 from tests.wire.record_values import RECORDS, as_records
 from tests.wire.worlds import WORLDS
 
@@ -22,10 +24,16 @@ def parse(world, section, count, base_offset=0, base_timestamp=0, append_timesta
 
 
 def check(world, section, count, needs_key=False):
-    try:
-        return world.record_codec.check_records(section, count, 0, needs_key, *BOUNDS)
-    except CorruptBatch as error:
-        return str(error)
+    """What is found, which is the same wherever the section lies."""
+    around = memoryview(b"\x7f" + section + b"\x7f")
+    found = []
+    for lies in (section, around[1:-1]):
+        try:
+            found.append(world.record_codec.check_records(lies, count, 0, needs_key, *BOUNDS))
+        except CorruptBatch as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+    return found[0]
 
 
 @each_world
@@ -186,3 +194,12 @@ def test_records_with_their_place_are_freed(world):
     for _ in range(20):
         world.record_codec.parse_records(section, 100, 0, 1, None, place)
     assert (sys.getrefcount(ConsumerRecord), sys.getrefcount(place[1])) == before
+
+
+@pytest.mark.parametrize("section", ["text", None, 7, memoryview(b"abcd")[::2], bytearray(b"abcd")])
+def test_a_section_is_bytes_or_a_contiguous_view(section):
+    """The compiled reader would read memory that is not the section's."""
+    if not compiled()["record_codec"]:
+        pytest.skip("record_codec is not compiled here")
+    with pytest.raises((TypeError, BufferError)):
+        check_records(section, 1, 0, False, *BOUNDS)

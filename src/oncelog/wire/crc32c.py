@@ -1,15 +1,19 @@
 """CRC-32C (Castagnoli), the checksum of record batches and of our snapshot files.
 
 google-crc32c where its C part is there, else the `crc32c` wheel, else a table in Python (about 10 MB/s, enough to work
-but not to recover gigabytes; `implementation()` says which one is in use, and `oncelog doctor` shows it). The wheel reads any
-buffer in place, where google-crc32c needs a copy, but its import takes 60 ms and 6 MiB: a broker's start is worth more.
+but not to recover gigabytes; `implementation()` says which one is in use, and `oncelog doctor` shows it). google-crc32c takes
+`bytes` alone, so anything else is copied for it unless its C function can be called where the data lies (`crc32c_in_place.py`).
+The `crc32c` wheel reads any buffer, but its import takes 60 ms and 6 MiB: a broker's start is worth more.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
+
+from oncelog.wire import crc32c_in_place
 
 Data: TypeAlias = bytes | bytearray | memoryview
 
@@ -54,8 +58,11 @@ def _choose() -> _Choice:
             extend: Callable[[int, bytes], int] = google_crc32c.extend
 
             def checksum(data: Data, crc: int = 0) -> int:
-                # It takes read-only `bytes` alone; the copy costs a tenth of the disk write that follows.
                 return extend(crc, data if type(data) is bytes else bytes(data))
+
+            library = sys.modules.get("google_crc32c._crc32c")  # private: only if it is there
+            if library is not None and crc32c_in_place.find(str(library.__file__)):
+                checksum = crc32c_in_place.extend
 
             return _Choice("google-crc32c", checksum, extend)
     except ImportError:

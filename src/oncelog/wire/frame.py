@@ -17,6 +17,9 @@ SIZE_BYTES_MAX = 104857600  # Kafka's socket.request.max.bytes
 
 KEPT_SHARE = 4  # a frame's beginning that is at least this part of what came is kept as a view of all of it
 
+OWN_MEMORY_SIZE_BYTES_MIN = 32_768  # of a Produce request: below it a copy costs less than another call of `recv`
+OWN_MEMORY_FACTOR = 16  # more than this times what has come is not taken for a frame: a size alone is not believed
+
 OTHER_PROTOCOLS = {
     b"HTTP": "HTTP (the port of a web server)",
     b"GET ": "HTTP",
@@ -27,6 +30,7 @@ OTHER_PROTOCOLS = {
 """What stands where a frame's size belongs, and whose mistake that usually is: each would be far too large a size."""
 
 _SIZE = Layout(">i")
+_PRODUCE = b"\0\0"  # the API key that a request begins with
 _REQUEST_START = Layout(">hhih")  # API key, version, correlation id, length of the client id
 _REQUEST_PREFIX = Layout(">ihhih")  # the same behind the frame's size
 _RESPONSE_PREFIX = Layout(">ii")
@@ -37,11 +41,24 @@ class FrameTooLarge(MalformedFrame):
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames. Nothing is allocated for a size before its bytes have come."""
+    """Cuts a stream of bytes into frames. Nothing is allocated for a size before its bytes have come.
 
-    def __init__(self, size_bytes_max: int = SIZE_BYTES_MAX, *, first_size_bytes_max: int | None = None) -> None:
+    With `has_own_memory` a large Produce request is received into memory of its own (`room`, `filled`), sixteen times what
+    has come of it at most, and its frame is a writable view that belongs to whoever gets it: the log may place the batches in it.
+    """
+
+    def __init__(
+        self,
+        size_bytes_max: int = SIZE_BYTES_MAX,
+        *,
+        first_size_bytes_max: int | None = None,
+        has_own_memory: bool = False,
+    ) -> None:
         self._size_bytes_max = size_bytes_max
         self._first_size_bytes_max = first_size_bytes_max  # until one frame has come whole
+        self._has_own_memory = has_own_memory
+        self._frame: bytearray | None = None  # of the frame that has its own memory and is not whole yet
+        self._frame_size_bytes = self._filled = 0  # its size; what of it has come
         self._chunks: list[Buffer] = []  # of the frame that is not whole yet, its size included
         self.partial_size_bytes = 0  # bytes in _chunks: of a frame that is not whole yet
         self._wanted = 4  # bytes that _chunks must have before there is anything to do
@@ -51,9 +68,14 @@ class FrameReader:
         """Whether no frame has come whole yet, and a smaller limit holds for the first one."""
         return self._first_size_bytes_max is not None
 
+    @property
+    def has_room(self) -> bool:
+        """Whether a large frame is coming into memory of its own."""
+        return self._frame is not None
+
     def allow(self, size_bytes_max: int) -> None:
-        """From now on frames of this size may come: who sends them is known."""
-        self._size_bytes_max, self._first_size_bytes_max = size_bytes_max, None
+        """From now on frames of this size may come, and large ones have memory of their own: who sends them is known."""
+        self._size_bytes_max, self._first_size_bytes_max, self._has_own_memory = size_bytes_max, None, True
 
     def receive(self, data: Buffer) -> list[memoryview]:
         """The frames that `data` completes, without their sizes.
@@ -61,6 +83,8 @@ class FrameReader:
         Frames are views of `data` where it holds them whole, so it must not be changed afterwards. After MalformedFrame
         the connection must be closed: further calls raise it again.
         """
+        if self._frame is not None:
+            return self._received_into(data)
         if self._chunks:
             self._chunks.append(data)
             self.partial_size_bytes += len(data)
@@ -70,10 +94,18 @@ class FrameReader:
             self._chunks.clear()
             self.partial_size_bytes = 0
         view = memoryview(data)
-        frames, pos, end = [], 0, len(view)
+        frames: list[memoryview] = []
+        pos, end = 0, len(view)
         while end - pos >= 4:
             size_bytes = self._checked_size(view, pos)
             if end - pos - 4 < size_bytes:
+                if (
+                    self._has_own_memory
+                    and size_bytes >= OWN_MEMORY_SIZE_BYTES_MIN
+                    and view[pos + 4 : pos + 6] == _PRODUCE
+                ):
+                    self._begin(size_bytes, view[pos + 4 :])
+                    return frames
                 self._wanted = 4 + size_bytes
                 break
             frames.append(view[pos + 4 : pos + 4 + size_bytes])
@@ -87,6 +119,43 @@ class FrameReader:
             self._chunks.append(rest if (end - pos) * KEPT_SHARE >= end else bytes(rest))
             self.partial_size_bytes = end - pos
         return frames
+
+    def room(self) -> memoryview | None:
+        """Where the next bytes belong, which `filled` is to be told of; None where they go to `receive`. Not empty."""
+        frame = self._frame
+        return None if frame is None else memoryview(frame)[self._filled : self._frame_size_bytes]
+
+    def filled(self, count: int) -> list[memoryview]:
+        """The frame that `count` more bytes in `room` complete, or none."""
+        frame, filled = self._frame, self._filled + count
+        assert frame is not None, "nothing was given room"
+        if filled == self._frame_size_bytes:
+            self._frame, self._first_size_bytes_max, self.partial_size_bytes = None, None, 0
+            return [memoryview(frame)]
+        self._filled = self.partial_size_bytes = filled
+        if filled == len(frame):
+            self._frame = grown = bytearray(min(filled * OWN_MEMORY_FACTOR, self._frame_size_bytes))
+            grown[:filled] = frame
+        return []
+
+    def _begin(self, size_bytes: int, begun: memoryview) -> None:
+        self._filled = self.partial_size_bytes = len(begun)
+        self._frame_size_bytes, self._wanted = size_bytes, 4
+        self._frame = frame = bytearray(min(len(begun) * OWN_MEMORY_FACTOR, size_bytes))
+        frame[: len(begun)] = begun
+
+    def _received_into(self, data: Buffer) -> list[memoryview]:
+        """As `receive`, from one who has not asked for `room`."""
+        view = memoryview(data)
+        frames: list[memoryview] = []
+        while self._frame is not None and len(view):
+            room = self.room()
+            assert room is not None
+            count = min(len(room), len(view))
+            room[:count] = view[:count]
+            frames += self.filled(count)
+            view = view[count:]
+        return frames + self.receive(view) if len(view) else frames
 
     def _checked_size(self, view: memoryview, pos: int) -> int:
         first_max = self._first_size_bytes_max

@@ -184,6 +184,12 @@ class RecordBatch:
             raise CorruptBatch(f"the batch at offset {self.base_offset} is cut short")
         return decompress(self.attributes & CODEC_MASK, self.data[HEADER_BYTES:], bytes_max)
 
+    def section_in_place(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> bytes | memoryview:
+        """As `section`, but a view of the batch where nothing is compressed."""
+        if self.attributes & CODEC_MASK or not HEADER_BYTES <= self.size_bytes == len(self.data) <= bytes_max:
+            return self.section(bytes_max)
+        return self.data[HEADER_BYTES:]
+
     def records(self, bytes_max: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
         """All records; CorruptBatch when they cannot be read or grow past `bytes_max`. Checks no CRC."""
         return parse_records(

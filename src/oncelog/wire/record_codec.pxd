@@ -1,5 +1,6 @@
 # C types for record_codec.py, used only when Cython compiles it.
 import cython
+from cpython.buffer cimport PyBuffer_IsContiguous
 
 from oncelog.wire.varint cimport add_delta, delta_between, read_int32, read_size, read_varint, varint_bytes, write_varint
 
@@ -11,6 +12,8 @@ cdef extern from "Python.h":
     void PyObject_GC_UnTrack(object made)
     void PyTuple_SET_ITEM(object made, Py_ssize_t index, object item)
     void Py_INCREF(object item)
+    bint PyMemoryView_Check(object item)
+    Py_buffer* PyMemoryView_GET_BUFFER(object view)
 
 cdef extern from *:
     """
@@ -21,6 +24,17 @@ cdef extern from *:
     #endif
     """
     void forget_tuple_hash(object made)
+
+
+cdef inline const unsigned char* bytes_of(object section) except NULL:
+    # In place: the caller holds the section, and nothing runs before the last byte of it is looked at.
+    if PyMemoryView_Check(section):
+        if not PyBuffer_IsContiguous(PyMemoryView_GET_BUFFER(section), b"C"):
+            raise BufferError("a section is contiguous")
+        return <const unsigned char*>PyMemoryView_GET_BUFFER(section).buf
+    if not isinstance(section, bytes):
+        raise TypeError(f"a section is bytes or a memoryview, not {type(section).__name__}")
+    return <const unsigned char*><bytes>section
 
 
 cdef inline void put_item(object made, Py_ssize_t index, object item):
@@ -64,17 +78,20 @@ cpdef list parse_records(
 @cython.locals(count="long long", size="long long", headers=list)
 cdef tuple parse_headers(const unsigned char* data, Py_ssize_t pos, Py_ssize_t record_end)
 
+@cython.locals(raw="long long", shift=int, byte="long long")
+cdef (long long, Py_ssize_t) short_varint(const unsigned char* data, Py_ssize_t pos, Py_ssize_t end) noexcept
+
 @cython.locals(
-    data="const unsigned char*", end=Py_ssize_t, pos=Py_ssize_t, record_end=Py_ssize_t, index="long long",
+    data="const unsigned char*", end=Py_ssize_t, pos=Py_ssize_t, after=Py_ssize_t, record_end=Py_ssize_t, index="long long",
     size="long long", delta="long long", timestamp="long long", largest="long long",
 )
 cpdef tuple check_records(
-    bytes section, long long record_count, long long base_timestamp, bint needs_key,
+    section, long long record_count, long long base_timestamp, bint needs_key,
     long long timestamp_min, long long timestamp_max,
 )
 
 @cython.locals(count="long long", size="long long")
-cdef void check_headers(const unsigned char* data, Py_ssize_t pos, Py_ssize_t record_end, long long index) except *
+cdef int check_headers(const unsigned char* data, Py_ssize_t pos, Py_ssize_t record_end, long long index) except -1
 
 @cython.locals(
     out=bytearray, index="long long", timestamp="long long", timestamp_delta="long long",

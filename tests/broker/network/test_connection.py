@@ -8,7 +8,7 @@ from evidence.world.broker import Client, ConnectionClosed, broker_and_client, e
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.network.connection import Connection
+from oncelog.broker.network.connection import Connection, new_stage
 from oncelog.broker.network.connection_limits import Admission, limits_of
 from oncelog.broker.requests.request import CloseConnection, Later
 from oncelog.errors import ErrorCode
@@ -185,6 +185,7 @@ class Owner:
         self.tasks = Tasks()
         self.stalled, self.unsent = {}, {}
         self.queued_count = 0
+        self.stage = new_stage()
         self.begun: list[Later] = []
         self.lines = 0
 

@@ -59,8 +59,8 @@ def test_a_fetch_behind_a_produce_that_runs_does_not_hold_up_the_stop(tmp_path, 
         (connection,) = broker.server._connections
         await until(lambda: connection.is_draining)
         if comes_late:
-            received, heard = connection.data_received, asyncio.Event()
-            connection.data_received = lambda data: (received(data), heard.set())
+            taken, heard = connection._take, asyncio.Event()
+            connection._take = lambda receive, data: (taken(receive, data), heard.set())
             client.send(waits, 12)
             await heard.wait()
             assert len(broker.server.tasks) == 0, "nothing is begun any more"

@@ -8,7 +8,14 @@ from oncelog.core.leader.batch_checks import Refused, TimestampRules, ValidBatch
 from oncelog.errors import ErrorCode
 from oncelog.wire.compression import Codec, Compression, compress
 from oncelog.wire.crc32c import crc32c
-from oncelog.wire.record_batch import LOG_APPEND_TIME, RecordBatch, build_batch, build_end_txn_marker, set_offsets
+from oncelog.wire.record_batch import (
+    CREATE_TIME,
+    LOG_APPEND_TIME,
+    RecordBatch,
+    build_batch,
+    build_end_txn_marker,
+    set_offsets,
+)
 from tests.wire.record_values import HEADERS, RECORDS
 from tests.wire.worlds import WORLDS
 
@@ -52,6 +59,26 @@ def test_a_good_batch_is_copied_unchanged_and_can_be_placed(codec):
     placed.check_crc()
     assert (placed.base_offset, placed.partition_leader_epoch) == (70, 4)
     assert [record.offset for record in placed.records()] == [70, 71]
+
+
+@pytest.mark.parametrize("compression", [None, Compression(Codec.LZ4)])
+@pytest.mark.parametrize("time_type", [CREATE_TIME, LOG_APPEND_TIME])
+def test_what_can_be_written_is_placed_where_it_lies_and_what_cannot_is_copied(time_type, compression):
+    produced = bytes(build_batch(SMALL))
+    given_away = bytearray(b"before" + produced + b"behind")
+    lent = memoryview(bytes(given_away))
+    rules = TimestampRules(time_type)
+    placed = []
+    for data in (memoryview(given_away)[6:-6], lent[6:-6]):
+        verdict = judge(data, timestamp_rules=rules, compression=compression)
+        assert isinstance(verdict, ValidBatch)
+        verdict.batch.set_offsets(70, 4)
+        placed.append(bytes(verdict.data))
+    assert placed[0] == placed[1]
+    assert lent == b"before" + produced + b"behind"
+    assert given_away[:6] + given_away[-6:] == b"beforebehind", "and nothing around it"
+    if compression is None:
+        assert given_away[6:-6] == placed[0]
 
 
 def test_null_and_empty_records_are_refused():

@@ -37,12 +37,18 @@ from oncelog.wire.schema import TooManyItems, decode_message
 
 _log = logging.getLogger("oncelog.connection")
 
+STAGE_SIZE_BYTES = 16_384  # a `recv` of anything but a large Produce request
 JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a list of them
 _API_KEYS = {int(key): key for key in ApiKey}
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _WITH_RECORDS = (FetchResponse, ShareFetchResponse)
 _END_TXN = ApiKey.END_TXN.to_bytes(2, "big")
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
+
+
+def new_stage() -> memoryview:
+    """Where all connections of an event loop receive what has no other place: nobody waits while bytes lie there."""
+    return memoryview(bytearray(STAGE_SIZE_BYTES))
 
 
 class ConnectionOwner(Protocol):
@@ -55,6 +61,7 @@ class ConnectionOwner(Protocol):
     stalled: dict[Connection, None]  # their clients do not read
     unsent: dict[Connection, None]  # were written to since somebody looked, or have something left
     queued_count: int  # requests that have come and are not begun
+    stage: memoryview  # `new_stage()`
 
     def accepted(self, connection: Connection) -> Admission | None:
         """Take a new connection and say from when on it is to be read; None where it must close."""
@@ -104,9 +111,10 @@ class Slot:
         self.connection.abort()
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """The server's end of a connection."""
 
+    may_send_much = True  # whether large frames get memory of their own from the first one on
     principal = ANONYMOUS
     is_by_token = False  # whether it came by a delegation token
     listener_name = ""
@@ -115,6 +123,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: ConnectionOwner, connection_id: int, limits: ConnectionLimits) -> None:
         self._server = server
+        self._stage = server.stage
         self._limits = limits
         self.connection_id = connection_id
         self.tasks = server.tasks
@@ -123,7 +132,9 @@ class Connection(asyncio.Protocol):
         self.last_active = 0.0
         self.frame_begun: float | None = None
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader(limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max)
+        self._reader = FrameReader(
+            limits.frame_bytes_max, first_size_bytes_max=limits.first_frame_bytes_max, has_own_memory=self.may_send_much
+        )
         self._frames: deque[memoryview] = deque()
         self._queued_count = 0  # of them, as the server knows it
         self._slots: deque[Slot] = deque()
@@ -177,14 +188,30 @@ class Connection(asyncio.Protocol):
             self._regulate()
             self._loop.call_at(self._muted_until, self._delay_is_over, self._muted_until)
 
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        """Where the next bytes belong: in the large frame that is coming, else where this loop's connections take turns."""
+        room = self._reader.room()
+        return self._stage if room is None else room
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """`nbytes` have come to where `get_buffer` said; nothing else was received in between."""
+        if self._reader.has_room:
+            self._take(self._reader.filled, nbytes)
+        else:
+            self._take(self._reader.receive, bytes(self._stage[:nbytes]))
+
     def data_received(self, data: bytes) -> None:
+        """`data` has come."""
+        self._take(self._reader.receive, data)
+
+    def _take(self, receive: Callable[[Any], list[memoryview]], data: bytes | int) -> None:
         """Cut what came into frames and begin what may begin."""
         if self._transport is None or self.is_draining:
             return
         now = self._loop.time()
         self.last_active = now
         try:
-            frames = self._reader.receive(data)
+            frames = receive(data)
         except MalformedFrame as error:
             if isinstance(error, FrameTooLarge):
                 is_first = self._reader.is_first and self._limits.first_frame_bytes_max < self._limits.frame_bytes_max

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Protocol
@@ -47,6 +48,8 @@ class SecuredOwner(ConnectionOwner, SecurityOwner, Protocol):
 class SecuredConnection(Connection):
     """The server's end of a connection to a SASL listener."""
 
+    may_send_much = False  # until it is known who it is
+
     def __init__(
         self, server: SecuredOwner, connection_id: int, limits: ConnectionLimits, listener: ListenerSecurity
     ) -> None:
@@ -74,9 +77,9 @@ class SecuredConnection(Connection):
             self._security.strangers.came(self)
             self._set_deadline(self._accepted_s)
 
-    def data_received(self, data: bytes) -> None:
+    def _take(self, receive: Callable[[Any], list[memoryview]], data: bytes | int) -> None:
         """As a plain one; what nobody answers for yet is counted."""
-        super().data_received(data)
+        super()._take(receive, data)
         if self._is_stranger:
             self._security.strangers.holds(self, self.partial_size_bytes + sum(map(len, self._frames)))
 

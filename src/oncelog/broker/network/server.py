@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.network.connection import Connection
+from oncelog.broker.network.connection import Connection, new_stage
 from oncelog.broker.network.connection_limits import Admission, ConnectionCounts, CreationRate, limits_of
 from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer, socket_address
@@ -83,6 +83,7 @@ class Server:
         self._log_budget = LogBudget(lambda: config().oncelog_log_max_lines_per_minute)
         self._own_peers = own_peers  # by which the broker asks itself
         self.queued_count = 0  # requests that have come and are not begun
+        self.stage = new_stage()
         self.stalled: dict[Connection, None] = {}  # their clients do not read
         self.unsent: dict[Connection, None] = {}  # were written to since somebody looked, or have something left
         self._next_connection_id = 0

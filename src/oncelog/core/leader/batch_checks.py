@@ -54,14 +54,14 @@ class TimestampRules:
 
 @dataclass(frozen=True, slots=True)
 class ValidBatch:
-    """A batch that may be appended: a copy of the produced bytes, corrected where Kafka corrects, and a view over it.
+    """A batch that may be appended: the produced bytes, corrected where Kafka corrects, and a view over them.
 
     `batch.set_offsets(...)` places it; `data` is then what goes into the log. `produced_size_bytes` is what came, where
     the topic has a compression of its own.
     """
 
     batch: RecordBatch
-    data: bytearray = field(repr=False)
+    data: Data = field(repr=False)
     produced_size_bytes: int
 
 
@@ -93,22 +93,24 @@ def validate_produced(
     """Judge one partition's produced records. `size_bytes_max` is the topic's `max.message.bytes`.
 
     `compression` is the topic's own: a batch in another codec is compressed anew, and judged by its size once more.
+    `data` that can be written is given away: the batch is corrected and placed where it lies. Other data is copied.
     """
     if data is None:
         return Refused(ErrorCode.INVALID_RECORD, "the partition has no records")
     try:
-        size_bytes = _single_batch_bytes(memoryview(data), api_version)
+        view = memoryview(data)
+        size_bytes = _single_batch_bytes(view, api_version)
         if isinstance(size_bytes, Refused):
             return size_bytes
-        copy = bytearray(memoryview(data)[:size_bytes])
-        batch = RecordBatch(copy)
+        own: Data = bytearray(view[:size_bytes]) if view.readonly else view[:size_bytes]
+        batch = RecordBatch(own)
     except CorruptBatch as error:
         return Refused(ErrorCode.CORRUPT_MESSAGE, str(error))
     refused = _judge_header(batch, size_bytes_max)
     if refused is not None:
         return refused
     try:
-        section = batch.section(decompressed_bytes_max)
+        section = batch.section_in_place(decompressed_bytes_max)
         refused = _judge_records(batch, section, compacted, now_ms, timestamp_rules)
     except DecompressedTooLarge as error:
         # Java's producer splits a batch that is answered so, which is the right cure.
@@ -117,11 +119,11 @@ def validate_produced(
         return Refused(ErrorCode.INVALID_RECORD, str(error), found_in_log=True)
     if refused is not None:
         return refused
-    batch = RecordBatch(copy)
+    batch = RecordBatch(own)
     if compression is None or batch.attributes & CODEC_MASK == compression.codec:
-        return ValidBatch(batch, copy, size_bytes)
-    copy = recompressed(batch, section, compression)
-    return _too_large(len(copy), size_bytes_max) or ValidBatch(RecordBatch(copy), copy, size_bytes)
+        return ValidBatch(batch, own, size_bytes)
+    own = recompressed(batch, bytes(section), compression)
+    return _too_large(len(own), size_bytes_max) or ValidBatch(RecordBatch(own), own, size_bytes)
 
 
 def _single_batch_bytes(view: memoryview, api_version: int) -> int | Refused:
@@ -182,7 +184,7 @@ def _too_large(size_bytes: int, size_bytes_max: int) -> Refused | None:
 
 
 def _judge_records(
-    batch: RecordBatch, section: bytes, compacted: bool, now_ms: int, rules: TimestampRules
+    batch: RecordBatch, section: bytes | memoryview, compacted: bool, now_ms: int, rules: TimestampRules
 ) -> Refused | None:
     create_time = rules.timestamp_type == CREATE_TIME
     timestamp_min = max(now_ms - rules.before_ms_max, -INT64_MAX) if create_time else -INT64_MAX
