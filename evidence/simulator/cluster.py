@@ -75,6 +75,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "offsets.topic.num.partitions": 2,
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": SWEEP_MS,
         "journal": "on" if options.has_journal else "off",
+        "flush.policy": options.flush_policy,
         "oncelog.journal.max.bytes": 16 * journal.SEGMENT_SIZE_BYTES,
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
@@ -277,6 +278,8 @@ class Cluster:
         if process is not None:
             process.kill()
             self.network.cut_process(process)
+        if self.options.flush_policy != "fsync":
+            keep = None  # nobody was promised more
         is_untold = self.disk.has_untold_failure or (self._syncer is not None and self._syncer.has_untold_failure)
         if keep is not None or self.disk.is_off or is_untold:
             # After a failed sync of a partition's names of which nothing says so (the disk refused the marker, or the process was

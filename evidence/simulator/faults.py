@@ -109,6 +109,7 @@ class FaultOptions:
     has_compacted_topic: bool = False
     delete_retention_ms: int = DAY_MS
     has_journal: bool = False
+    flush_policy: str = "fsync"
     session_ms: int = 0  # how long a login holds; 0: nobody has to say who it is
     revoke_every: float = 0.0  # the credentials of SCRAM are taken away for a while
     has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
@@ -154,7 +155,15 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     _draw_disk(options, random.Random(f"disk {profile} {seed}"))
     options.knobs = draw_knobs(random.Random(f"knobs {profile} {seed}"))
     _draw_journal(options, random.Random(f"journal {profile} {seed}"))
+    _draw_flush_policy(options, random.Random(f"flush policy {profile} {seed}"))
     return options
+
+
+def _draw_flush_policy(options: FaultOptions, rng: random.Random) -> None:
+    """Where the power stays, no commit need wait for the disk: what was acknowledged outlives its process all the same."""
+    has_power = not options.power_share and not options.mid_operation_share and not options.disk_fault_every
+    if has_power and rng.random() < 0.3:
+        options.flush_policy, options.has_journal = rng.choice(("os", "os", "interval")), False
 
 
 def _draw_journal(options: FaultOptions, rng: random.Random) -> None:

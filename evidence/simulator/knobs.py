@@ -201,6 +201,7 @@ def _other_constants() -> Iterator[Knob]:
         OWN_MEMORY_SIZE_BYTES_MIN=(16, 1 << 20),
         OWN_MEMORY_FACTOR=(2, 1 << 10),
     )
+    yield from _constants("oncelog.log.partition_log", WRITTEN_LATER_SIZE_BYTES_MIN=(1, 1 << 20))
     yield from _constants("oncelog.wire.frame_buffer", STAGE_BYTES=(64, 1 << 20), FIRST_BYTES=(16, 1 << 20))
 
 

@@ -304,6 +304,7 @@ NAMED: dict[str, str] = {
     "oncelog.host.memory._M_TRIM_THRESHOLD": ELSEWHERE,
     "oncelog.host.memory._M_MMAP_THRESHOLD": ELSEWHERE,
     "oncelog.host.syncer.THREADS_MAX": ELSEWHERE,
+    "oncelog.host.syncer.WRITING_THREADS_MAX": ELSEWHERE,
     "oncelog.host.worker.SLICE_S": ELSEWHERE,
     "oncelog.host.worker.REST_S": ELSEWHERE,
     "oncelog.wire.arrow_codec.MILLISECONDS_MAX": "the bounds of a number's type",

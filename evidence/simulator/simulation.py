@@ -310,7 +310,8 @@ class _Simulation:
         self._found("refusals", check_nothing_kept(cluster.disk))
         self.transitions.update(transitions_of(whole.coordinator))
         self.misdirected_count = cluster.disk.misdirected_count
-        synced = cluster.disk.copy_of_synced(cluster.seed)
+        waits_for_sync = cluster.options.flush_policy == "fsync"
+        synced = cluster.disk.copy_of_synced(cluster.seed) if waits_for_sync else cluster.disk
         cluster.end_broker()
         cluster.disk = synced
         if not await cluster.start_broker(synced):

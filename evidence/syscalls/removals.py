@@ -48,7 +48,7 @@ SECONDS_MAX = 240
 # What is no statement of its own: file, name, what stands there, and instead.
 BY_HAND = (
     ("broker/partitions/journal_flusher.py", "self._commit()", "committed = await self._commit()", "committed = []"),
-    ("host/native_sync.c", "fdatasync", "while (fdatasync(call->descriptors[index]) < 0)", "while (0)"),
+    ("host/native_sync.c", "fdatasync", "while (fdatasync(item->descriptor) < 0)", "while (0)"),
 )
 EQUIVALENT = pathlib.Path(__file__).with_name("equivalent.toml")
 NOTES = {"_mark_unsynced", "names_changed"}  # they matter to a later sync only: not to what stands beside them

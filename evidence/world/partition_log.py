@@ -21,6 +21,7 @@ from oncelog.log.checkpoint_files import (
     write_offsets,
 )
 from oncelog.log.config import LogConfig
+from oncelog.log.later_writes import Writes
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.recovery import RecoveryReport, recover
 from oncelog.types import AbortedTransaction, TopicPartition
@@ -33,11 +34,16 @@ SMALL = LogConfig(segment_bytes=2000, index_interval_bytes=200, recovery_bytes_m
 
 
 class World:
-    """`model` is every batch that was given to the log and not taken back; `synced` what was acknowledged."""
+    """`model` is every batch that was given to the log and not taken back; `synced` what was acknowledged.
 
-    def __init__(self, seed: int | str = 0, config: LogConfig = SMALL) -> None:
+    `may_be_later`: batches are written later, in pieces and in any order, and until then a killed process loses them.
+    """
+
+    def __init__(self, seed: int | str = 0, config: LogConfig = SMALL, *, may_be_later: bool = False) -> None:
         self.files = SimFiles(seed)
         self.config = config
+        self.may_be_later = may_be_later
+        self.writes: Writes | None = None
         self.model: list[NaiveBatch] = []
         self.aborted: list[AbortedTransaction] = []
         self.producers = NaiveProducers()
@@ -63,7 +69,15 @@ class World:
             is_clean=is_clean,
         )
         self.log = report.log
+        self.writes = None
         return report
+
+    @property
+    def written_end_offset(self) -> int:
+        """What is below is in the log's files: a killed process has not lost it."""
+        active = self.log.segments[-1]
+        later = self.log._open_files.later(active.log_path)
+        return self.log.log_end_offset if later is None else later.base_offset
 
     # Steps
 
@@ -93,11 +107,31 @@ class World:
             max_timestamp=batch.max_timestamp,
             now_ms=self.timestamp_ms,
             leader_epoch=batch.partition_leader_epoch,
+            may_be_later=self.may_be_later,
         )
         entry = self.producers.replay(batch)
         if entry is not None:
             self.aborted.append(entry)
             self.log.add_aborted(entry)
+
+    def begin_writes(self) -> None:
+        """What waits is on its way."""
+        if self.writes is None:
+            self.writes = self.log.begin_writes()
+
+    def write_some(self) -> None:
+        """Some of what is on its way is written, in any order."""
+        if self.writes is not None:
+            count = self.files.random.randint(0, len(self.writes.batches))
+            for position, data in self.files.random.sample(self.writes.batches, count):
+                self.writes.file.write_at(position, data)
+
+    def end_writes(self) -> None:
+        """All of it is written."""
+        if self.writes is not None:
+            writes, self.writes = self.writes, None
+            writes.sync()
+            self.log.writes_ended(writes)
 
     def sync(self, *, checkpoint: bool = False, moves_to_end: bool = False) -> None:
         """`moves_to_end`: as behind a journal."""
@@ -134,9 +168,11 @@ class World:
     def kill(self) -> RecoveryReport:
         """Process killed: nothing written is lost."""
         end_offset = self.model[-1].last_offset + 1 if self.model else 0
+        written_end_offset = self.written_end_offset
+        assert self.may_be_later or written_end_offset == end_offset
         self.files.kill()
         report = self._after(self.open())
-        assert self.log.log_end_offset == end_offset
+        assert written_end_offset <= self.log.log_end_offset <= end_offset
         return report
 
     def _after(self, report: RecoveryReport) -> RecoveryReport:
@@ -154,6 +190,15 @@ class World:
         return report
 
     # What must hold
+
+    def check_written(self) -> None:
+        """Who reads what is written gets it, and makes nobody write the rest."""
+        end_offset, offset, read = self.written_end_offset, self.log_start_offset, b""
+        while (part := self.log.read(offset, 700, end_offset)) is not None:
+            read += part.data
+            offset = part.end_offset
+        assert read == b"".join(batch.data for batch in naive_read(self.model, self.log_start_offset, end_offset))
+        assert self.written_end_offset == end_offset
 
     def check(self) -> None:
         """The log holds the model, and its producers are those of the model."""

@@ -6,14 +6,20 @@ import asyncio
 import errno
 import os
 import pathlib
+import subprocess
+import sys
+import tempfile
 import threading
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from oncelog.errors import StorageError
 from oncelog.host import syncer as syncer_module
 from oncelog.host.files import RealFile, RealFiles
 from oncelog.host.syncer import RealSyncer, native_pool
+from oncelog.log.later_writes import Writes
 
 needs_native = pytest.mark.skipif(native_pool(1) is None, reason="native_sync is not compiled here")
 
@@ -149,6 +155,96 @@ def test_a_sync_that_fails_natively_is_reported_once_and_not_repeated(tmp_path: 
     asyncio.run(main())
 
 
+def test_what_is_to_be_written_is_written_and_given_back(tmp_path: pathlib.Path, syncer: RealSyncer) -> None:
+    async def main() -> None:
+        files = [file_at(tmp_path / name) for name in "abc"]
+        datas = [bytearray(bytes([index]) * 300_000) for index in range(3)]
+        writes = [
+            Writes(file, [(300_000 * place, memoryview(data)) for place, data in enumerate(datas)]) for file in files
+        ]
+        plain = file_at(tmp_path / "plain")
+        await syncer.sync([*writes, plain])
+        for file in files:
+            assert file.read_at(0, 1_000_000) == b"".join(datas)
+            file.close()
+        plain.close()
+        del writes
+        syncer.close()
+        for data in datas:
+            data.append(0)  # nobody looks at it any more
+
+    asyncio.run(main())
+
+
+@needs_native
+def test_a_write_that_fails_natively_says_so(tmp_path: pathlib.Path) -> None:
+    async def main() -> None:
+        syncer, good, bad = RealSyncer(), file_at(tmp_path / "good"), file_at(tmp_path / "bad")
+        kept = bad._descriptor
+        bad._descriptor = os.open(tmp_path / "bad", os.O_RDONLY)
+        with pytest.raises(StorageError, match=f"cannot write .*bad: {os.strerror(errno.EBADF)}"):
+            await syncer.sync([Writes(good, [(0, b"x")]), Writes(bad, [(0, b"x")])])
+        assert good.read_at(0, 9) == b"x"
+        os.close(bad._descriptor)
+        bad._descriptor = kept
+        for file in (good, bad):
+            file.close()
+        syncer.close()
+
+    asyncio.run(main())
+
+
+@needs_native
+def test_a_file_whose_limit_is_reached_gets_what_fits_and_says_so(tmp_path: pathlib.Path) -> None:
+    """A write that the system cuts short is continued, and refused then: as on a disk that becomes full."""
+    program = (
+        "import asyncio, resource, signal, sys\n"
+        "from oncelog.errors import StorageError\n"
+        "from oncelog.host.files import RealFile\n"
+        "from oncelog.host.syncer import RealSyncer\n"
+        "from oncelog.log.later_writes import Writes\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))\n"
+        "async def main():\n"
+        "    syncer, file = RealSyncer(), RealFile(sys.argv[1], True)\n"
+        "    try:\n"
+        "        await syncer.sync([Writes(file, [(0, b'x' * 9000)])])\n"
+        "    except StorageError as error:\n"
+        "        print(file.size(), error)\n"
+        "    syncer.close()\n"
+        "asyncio.run(main())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "f")], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"5000 cannot write {tmp_path / 'f'}: {os.strerror(errno.EFBIG)}\n"
+
+
+@needs_native
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 50), st.binary(max_size=9)), max_size=20))
+def test_any_writes_end_and_give_back_what_they_were_given(items: list[tuple[int, int, bytes]]) -> None:
+    from oncelog.host.native_sync import Pool
+
+    with tempfile.TemporaryFile() as file:
+        pool, datas = Pool(2), [bytearray(data) for _, _, data in items]
+        expected = bytearray(60)
+        wanted = []
+        for index, (kind, _, _) in enumerate(items):
+            position = 60 * index
+            wanted.append(file.fileno() if kind == 0 else (file.fileno(), position, datas[index]))
+        expected = b"".join(
+            (b"" if kind == 0 else bytes(data)).ljust(60, b"\0")
+            for (kind, _, _), data in zip(items, datas, strict=True)
+        )
+        token = pool.submit(wanted) if wanted else None  # type: ignore[arg-type]
+        pool.close()
+        assert pool.ended() == ([(token, 0, 0)] if wanted else [])
+        for data in datas:
+            data.append(0)
+        file.seek(0)
+        assert file.read().ljust(len(expected), b"\0") == expected
+
+
 @needs_native
 def test_the_pool_refuses_nonsense() -> None:
     from oncelog.host.native_sync import Pool
@@ -160,6 +256,11 @@ def test_the_pool_refuses_nonsense() -> None:
         pool.submit([])
     with pytest.raises(TypeError):
         pool.submit(["x"])  # type: ignore[list-item]
+    data = bytearray(b"x")
+    for wrong in ((1, 2), (1, 2, "text"), (1, "2", b"x"), (1, 2, b"x", 3), (1 << 70, 0, b"x"), (1, 1 << 70, b"x")):
+        with pytest.raises((TypeError, OverflowError)):
+            pool.submit([(0, 0, data), wrong])  # type: ignore[list-item]
+    data.append(0)  # given back
     assert pool.ended() == []
     token = pool.submit([-1, -1])
     pool.close()

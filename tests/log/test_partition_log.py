@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 from evidence.world.files import Fault, Keep, PowerCut, SimFiles
@@ -14,6 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
+from oncelog.log import partition_log
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import MARKER
 from oncelog.log.open_files import OpenFiles
@@ -86,6 +88,70 @@ def test_the_log_is_a_list_of_batches(script: list[tuple[object, ...]], seed: in
             world.files.remove(path)
     for segment in world.open(is_clean=True).log.segments:
         assert segment.offset_index.to_bytes() == written.get(segment.index_path, b""), "as if built from scratch"
+
+
+later_steps = st.one_of(steps, st.tuples(st.sampled_from(["append"] * 3 + ["begin", "write", "end", "begin", "end"])))
+
+
+@settings(max_examples=120 + 3000 * LONG, deadline=None)
+@given(st.lists(later_steps, max_size=30), st.integers(0, 1000), st.booleans(), st.sampled_from((1, 400)))
+def test_a_log_whose_batches_are_written_later_loses_none_that_was_written(
+    script: list[tuple[object, ...]], seed: int, looks: bool, later_size_bytes_min: int
+) -> None:
+    """Killed at any moment, with what was on its way written in part and in any order: a prefix is left, all that was
+    written in it."""
+    with mock.patch.object(partition_log, "WRITTEN_LATER_SIZE_BYTES_MIN", later_size_bytes_min):
+        world = World(seed, may_be_later=True)
+        for step in script:
+            match step:
+                case ("append",):
+                    world.append(1 + seed % 3, 300)
+                case ("begin",):
+                    world.begin_writes()
+                case ("write",):
+                    world.write_some()
+                case ("end",):
+                    world.end_writes()
+                case _:
+                    perform(world, step)
+            world.check_written()
+            if looks:
+                world.check()
+                assert not world.log.has_later_writes
+        world.check()
+        world.close()
+
+
+def test_batches_that_cannot_be_written_are_none_of_the_log() -> None:
+    with mock.patch.object(partition_log, "WRITTEN_LATER_SIZE_BYTES_MIN", 400):
+        world = World(may_be_later=True)
+        world.append(value_bytes=100)
+        assert not world.log.has_later_writes, "a small one is written at once"
+        world.append(2, 500)
+        world.append(1, 10)
+        assert world.written_end_offset == 1, "one behind a large one is not"
+        world.begin_writes()
+        world.append(1, 500)
+        assert world.writes is not None
+        world.files.fail_at(1, Fault.DISK_FULL)
+        with pytest.raises(StorageError, match="DISK_FULL") as caught:
+            world.writes.sync()
+        world.log.fail(caught.value)
+        assert (world.log.log_end_offset, world.log.has_later_writes) == (1, False)
+        assert world.log.segments[-1].largest_timestamp == world.timestamp_ms - 15
+        with pytest.raises(StorageError):
+            world.append()
+        del world.model[1:]
+        read = world.log.read(0, 9999, 1)
+        assert read is not None
+        assert read.data == world.model[0].data
+        world.log.close()
+        world.files.kill()
+        world.open()
+        world.producers.replay(only(world.model[0].data))
+        world.append()
+        world.sync()
+        world.check()
 
 
 @settings(max_examples=60, deadline=None)

@@ -245,7 +245,7 @@ def _flusher(
         journal = Journal(host.files, data_directory, size_bytes_max=config.oncelog_journal_max_bytes)
         flusher = JournalFlusher(syncer, journal, store_recovery_points, metrics)
     else:
-        flusher = Flusher(syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
+        flusher = Flusher(syncer, host.syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)
     return flusher, TellingSyncer(host.syncer, flusher.sync_failed)
 

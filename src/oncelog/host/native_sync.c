@@ -1,8 +1,9 @@
 /* Threads that wait for the disk without the interpreter's lock.
 
-   A call is a few file descriptors. Each is given to fdatasync once, by whichever thread is free; when the last of a call
-   is through, the call goes to the list of the ended and the event descriptor becomes readable: the loop is woken once,
-   and no Python runs in any of these threads. A descriptor must stay open until its call has ended.
+   A call is a few file descriptors. Each is given to fdatasync once, or what stands beside it to pwrite, by whichever thread is
+   free; when the last of a call is through, the call goes to the list of the ended and the event descriptor becomes readable: the
+   loop is woken once, and no Python runs in any of these threads. A descriptor must stay open until its call has ended, and what
+   is written must not change.
 
    Built where there is a compiler on Linux; host/syncer.py does without. */
 
@@ -19,22 +20,29 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+typedef struct {
+    int descriptor;
+    long long position;
+    Py_buffer data; /* .obj is NULL where nothing is to be written: then it is a sync */
+} Item;
+
 typedef struct Call {
     struct Call *next;
     unsigned long long token;
-    Py_ssize_t count;     /* of descriptors */
+    Py_ssize_t count;     /* of items */
     Py_ssize_t taken;     /* by threads */
     Py_ssize_t left;      /* not yet through */
     Py_ssize_t failed;    /* which one failed first, when error is set */
     int error;            /* errno */
-    int descriptors[];
+    int has_writes;
+    Item items[];
 } Call;
 
 typedef struct {
     PyObject_HEAD
     pthread_mutex_t lock; /* held for a few instructions, never while waiting for the interpreter or the disk */
     pthread_cond_t wanted;
-    Call *first, *last;   /* with descriptors that nobody has taken */
+    Call *first, *last;   /* with items that nobody has taken */
     Call *ended, *ended_last;
     unsigned long long next_token;
     pthread_t *threads;
@@ -42,7 +50,43 @@ typedef struct {
     int is_closing, event_descriptor;
 } Pool;
 
-static void take_and_sync(Pool *pool) /* with the lock */
+static int sync_item(Item *item)
+{
+    while (fdatasync(item->descriptor) < 0)
+        if (errno != EINTR) /* interrupted before it began; every other failure is final: the pages may be lost */
+            return errno;
+    return 0;
+}
+
+static int write_item(Item *item)
+{
+    const char *rest = item->data.buf;
+    size_t left = (size_t)item->data.len;
+    off_t position = (off_t)item->position;
+    while (left > 0) { /* a disk that is nearly full writes less than was asked for, and refuses the next time */
+        ssize_t written = pwrite(item->descriptor, rest, left, position);
+        if (written < 0 && errno != EINTR)
+            return errno;
+        if (written == 0)
+            return EIO;
+        if (written > 0) {
+            rest += written;
+            position += written;
+            left -= (size_t)written;
+        }
+    }
+    return 0;
+}
+
+static void free_call(Call *call) /* with the interpreter's lock */
+{
+    for (Py_ssize_t i = 0; i < call->count; i++)
+        if (call->items[i].data.obj != NULL)
+            PyBuffer_Release(&call->items[i].data);
+    free(call);
+}
+
+static void take_and_do(Pool *pool) /* with the lock */
 {
     Call *call = pool->first;
     Py_ssize_t index = call->taken++;
@@ -57,15 +101,10 @@ static void take_and_sync(Pool *pool) /* with the lock */
     pthread_mutex_unlock(&pool->lock);
     /* The data of all files on its way before the first is waited for: fewer commits of the file system's journal (a
        quarter less time and work for five files). It promises nothing; what goes wrong is fdatasync's to say. */
-    for (Py_ssize_t i = 0; index == 0 && count > 1 && i < count; i++)
-        sync_file_range(call->descriptors[i], 0, 0, SYNC_FILE_RANGE_WRITE);
-    int error = 0;
-    while (fdatasync(call->descriptors[index]) < 0) {
-        error = errno;
-        if (error != EINTR) /* interrupted before it began; every other failure is final: the pages may be lost */
-            break;
-        error = 0;
-    }
+    for (Py_ssize_t i = 0; index == 0 && count > 1 && !call->has_writes && i < count; i++)
+        sync_file_range(call->items[i].descriptor, 0, 0, SYNC_FILE_RANGE_WRITE);
+    Item *item = &call->items[index];
+    int error = item->data.obj == NULL ? sync_item(item) : write_item(item);
     pthread_mutex_lock(&pool->lock);
     if (error && !call->error) {
         call->error = error;
@@ -93,7 +132,7 @@ static void *work(void *argument)
     pthread_mutex_lock(&pool->lock);
     for (;;) {
         if (pool->first != NULL) {
-            take_and_sync(pool);
+            take_and_do(pool);
         } else if (pool->is_closing) {
             break;
         } else {
@@ -118,37 +157,51 @@ static int start_thread(Pool *pool)
     return error;
 }
 
+static int fill_item(Item *item, PyObject *wanted) /* a descriptor, or (descriptor, position, data) */
+{
+    long descriptor;
+    if (PyTuple_Check(wanted)) {
+        if (!PyArg_ParseTuple(wanted, "lLy*", &descriptor, &item->position, &item->data))
+            return -1;
+    } else {
+        descriptor = PyLong_AsLong(wanted);
+        if (descriptor == -1 && PyErr_Occurred())
+            return -1;
+    }
+    item->descriptor = (int)descriptor;
+    return 0;
+}
+
 static PyObject *pool_submit(Pool *pool, PyObject *argument)
 {
-    PyObject *descriptors = PySequence_Fast(argument, "descriptors must be a sequence");
-    if (descriptors == NULL)
+    PyObject *wanted = PySequence_Fast(argument, "descriptors must be a sequence");
+    if (wanted == NULL)
         return NULL;
-    Py_ssize_t count = PySequence_Fast_GET_SIZE(descriptors);
-    Call *call = count > 0 ? malloc(sizeof(Call) + (size_t)count * sizeof(int)) : NULL;
+    Py_ssize_t count = PySequence_Fast_GET_SIZE(wanted);
+    Call *call = count > 0 ? calloc(1, sizeof(Call) + (size_t)count * sizeof(Item)) : NULL;
     if (call == NULL) {
-        Py_DECREF(descriptors);
+        Py_DECREF(wanted);
         if (count == 0)
             PyErr_SetString(PyExc_ValueError, "no descriptors");
         else
             PyErr_NoMemory();
         return NULL;
     }
-    *call = (Call){.count = count, .left = count};
+    call->count = call->left = count;
     for (Py_ssize_t i = 0; i < count; i++) {
-        long descriptor = PyLong_AsLong(PySequence_Fast_GET_ITEM(descriptors, i));
-        if (descriptor == -1 && PyErr_Occurred()) {
-            Py_DECREF(descriptors);
-            free(call);
+        if (fill_item(&call->items[i], PySequence_Fast_GET_ITEM(wanted, i)) < 0) {
+            Py_DECREF(wanted);
+            free_call(call);
             return NULL;
         }
-        call->descriptors[i] = (int)descriptor;
+        call->has_writes |= call->items[i].data.obj != NULL;
     }
-    Py_DECREF(descriptors);
+    Py_DECREF(wanted);
     pool->is_closing = 0;
     while (pool->thread_count < pool->threads_max && pool->thread_count < count) {
         int error = start_thread(pool);
         if (error && pool->thread_count == 0) {
-            free(call);
+            free_call(call);
             errno = error;
             return PyErr_SetFromErrno(PyExc_OSError);
         }
@@ -187,7 +240,7 @@ static PyObject *pool_ended(Pool *pool, PyObject *Py_UNUSED(none))
                 Py_CLEAR(found);
             Py_XDECREF(row);
         }
-        free(call);
+        free_call(call);
         call = next;
     }
     return found;
@@ -251,7 +304,7 @@ static void pool_dealloc(Pool *pool)
     Py_END_ALLOW_THREADS
     for (Call *call = pool->ended, *next; call != NULL; call = next) {
         next = call->next;
-        free(call);
+        free_call(call);
     }
     if (pool->event_descriptor >= 0)
         close(pool->event_descriptor);
@@ -264,9 +317,10 @@ static void pool_dealloc(Pool *pool)
 
 static PyMethodDef pool_methods[] = {
     {"submit", (PyCFunction)pool_submit, METH_O,
-     "submit(descriptors) -> token. Begin to sync them side by side; each must stay open until the token is in ended()."},
+     "submit(items) -> token. Begin to sync descriptors, and to write (descriptor, position, data), side by side; each must stay\n"
+     "open, and no data change, until the token is in ended()."},
     {"ended", (PyCFunction)pool_ended, METH_NOARGS,
-     "ended() -> [(token, errno or 0, index of the descriptor that failed first)]: the calls that ended since the last time."},
+     "ended() -> [(token, errno or 0, index of the item that failed first)]: the calls that ended since the last time."},
     {"fileno", (PyCFunction)pool_fileno, METH_NOARGS, "The descriptor that is readable while ended() has something."},
     {"close", (PyCFunction)pool_close, METH_NOARGS, "Finish what was submitted and end the threads."},
     {NULL, NULL, 0, NULL},
@@ -276,7 +330,7 @@ static PyType_Slot pool_slots[] = {
     {Py_tp_new, pool_new},
     {Py_tp_dealloc, pool_dealloc},
     {Py_tp_methods, pool_methods},
-    {Py_tp_doc, "Pool(threads_max): threads that call fdatasync. Used by one thread of Python only."},
+    {Py_tp_doc, "Pool(threads_max): threads that call fdatasync and pwrite. Used by one thread of Python only."},
     {0, NULL},
 };
 
@@ -305,7 +359,7 @@ static PyModuleDef_Slot module_slots[] = {
 static PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "oncelog.host.native_sync",
-    .m_doc = "fdatasync in threads of its own, without the interpreter's lock.",
+    .m_doc = "fdatasync and pwrite in threads of their own, without the interpreter's lock.",
     .m_size = 0,
     .m_slots = module_slots,
 };

@@ -2,7 +2,8 @@
 
 With the compiled `native_sync` no Python runs in those threads: a Python thread per sync costs a fifth of a small
 transaction in wake-ups at the interpreter's lock (docs/performance.md). Without it, and for what is not a plain file
-(a directory's names), threads of Python do the same. A failed sync is reported, and never tried again here.
+(a directory's names), threads of Python do the same. What is not a file but `Writes` (`log/later_writes.py`) is written by them.
+A failed sync is reported, and never tried again here.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import os
 import threading
 from collections.abc import Awaitable, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from oncelog.errors import StorageError
 from oncelog.host.files import RealFile
-from oncelog.log.files import Syncable
+from oncelog.log.files import Buffer, Syncable
+from oncelog.log.later_writes import Writes
 
 if TYPE_CHECKING:
     from oncelog.host.native_sync import Pool
 
 THREADS_MAX = 3  # measured: with more, waking them costs more than their flushes gain
+WRITING_THREADS_MAX = 1  # it writes more than the loop can receive; two take a tenth more CPU for less
 
 
 class Syncer(Protocol):
@@ -62,22 +65,37 @@ class RealSyncer:
         self._pool: Pool | None = None  # made with the first sync: clients have doors as well, and sync nothing
         self._python = PythonThreads(threads_max)
         self._loop: asyncio.AbstractEventLoop | None = None  # whose turn the pool's ended calls are taken in
-        self._under_way: dict[int, tuple[_Call, list[RealFile]]] = {}  # by the pool's token
+        self._writer: RealSyncer | None = None  # of what is to be written, not synced: with threads of its own
+        self._under_way: dict[int, tuple[_Call, list[RealFile], str]] = {}  # by the pool's token; what was to be done
 
     def sync(self, files: Sequence[Syncable]) -> asyncio.Future[None]:
         """Begin to sync `files`; the future fails with the first StorageError after all were tried."""
+        if not files or type(files[0]) is not Writes:
+            return self._begin(files)
+        if self._writer is None:
+            self._writer = RealSyncer(WRITING_THREADS_MAX)
+        return self._writer._begin(files)
+
+    def _begin(self, files: Sequence[Syncable]) -> asyncio.Future[None]:
         pool = self._pool_here()
         plain = [each for each in files if type(each) is RealFile] if pool is not None else []
         others = files if not plain else [each for each in files if type(each) is not RealFile]
-        call = _Call(bool(plain) + bool(others))
+        writes = [each for each in others if _is_for_pool(each)] if pool is not None else []
+        if writes:
+            others = [each for each in others if not _is_for_pool(each)]
+        call = _Call(bool(plain) + bool(writes) + bool(others))
         if pool is not None and plain:
             self._submit(pool, plain, call)
+        if pool is not None and writes:
+            self._submit_writes(pool, writes, call)
         if others:
             self._python.begin(others, call)
         return call.done
 
     def close(self) -> None:
         """End the threads; what they began is finished first. A later `sync` begins new ones."""
+        if self._writer is not None:
+            self._writer.close()
         self._python.close()
         if self._pool is None:
             return
@@ -107,15 +125,34 @@ class RealSyncer:
             call.part_ended(None)  # closed meanwhile: there is nothing to make durable for anybody
             return
         token = pool.submit([descriptor for _, descriptor in is_open])
-        self._under_way[token] = (call, [each for each, _ in is_open])
+        self._under_way[token] = (call, [each for each, _ in is_open], "sync")
+
+    def _submit_writes(self, pool: Pool, writes: Sequence[Any], call: _Call) -> None:
+        files: list[RealFile] = []
+        items: list[tuple[int, int, Buffer]] = []
+        for each in writes:
+            file = each.file
+            for position, data in each.batches:
+                descriptor = file.begin_sync()
+                if descriptor >= 0:  # closed meanwhile: nobody reads it any more
+                    files.append(file)
+                    items.append((descriptor, position, data))
+        if not items:
+            call.part_ended(None)
+            return
+        self._under_way[pool.submit(items)] = (call, files, "write")
 
     def _take_ended(self) -> None:
         assert self._pool is not None
         for token, error, index in self._pool.ended():
-            call, files = self._under_way.pop(token)
+            call, files, what = self._under_way.pop(token)
             for each in files:
                 each.end_sync()
-            call.part_ended(StorageError(f"cannot sync {files[index].path}: {os.strerror(error)}") if error else None)
+            call.part_ended(StorageError(f"cannot {what} {files[index].path}: {os.strerror(error)}") if error else None)
+
+
+def _is_for_pool(syncable: Syncable) -> bool:
+    return type(syncable) is Writes and type(syncable.file) is RealFile
 
 
 class _Call:
@@ -201,5 +238,6 @@ def _work(shares: SimpleQueue[tuple[_Part, Sequence[Syncable]] | None]) -> None:
                 file.sync()
             except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the sync is awaited
                 failed = failed or error
+        del file  # writes have what they write, and the next share may not come for long
         part.share_ended(failed)
         del share, part, files

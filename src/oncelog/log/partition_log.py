@@ -19,6 +19,7 @@ from oncelog.log.aborted_checksums import checksum_of
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import note_failed_sync
 from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
+from oncelog.log.later_writes import Writes
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.log_read import LogRead
@@ -32,6 +33,7 @@ from oncelog.wire.record_batch import RecordBatch
 
 SNAPSHOTS_KEPT = 2  # at or below the recovery point: should the newest be unreadable, the one before it serves
 SECTOR_SIZE_BYTES = 512
+WRITTEN_LATER_SIZE_BYTES_MIN = 32_768  # of a batch; to hand a smaller one to a thread costs as much as to write it
 DELETED_SUFFIX = ".deleted"
 _base_offset = attrgetter("base_offset")
 
@@ -133,9 +135,11 @@ class PartitionLog:
         max_timestamp: int,
         now_ms: int,
         leader_epoch: int = 0,
+        may_be_later: bool = False,
     ) -> None:
         """Append one batch whose offsets and leader epoch are set. `max_timestamp` in ms, -1 for none.
 
+        `may_be_later`: a large one need not be in its file when this returns (`has_later_writes`), and must not change before.
         Raises StorageError, and is failed from then on, when the disk refuses. A roll happens before the batch is
         written, with a snapshot of the producers as they are then.
         """
@@ -150,13 +154,34 @@ class PartitionLog:
                 active.created_ms = now_ms
             if active.log_path not in self._unsynced:
                 self._mark_unsynced(active.log_path, is_new=active.size_bytes == 0)
-            active.append(batch, last_offset, max_timestamp)
+            if may_be_later and (len(batch) >= WRITTEN_LATER_SIZE_BYTES_MIN or self.has_later_writes):
+                active.append_later(batch, last_offset, max_timestamp)
+            else:
+                active.append(batch, last_offset, max_timestamp)
         except StorageError as error:
             self.fail(error)
             raise
         if leader_epoch != self.leader_epochs.latest:
             self._leader_epochs_changed |= self.leader_epochs.assign(leader_epoch, base_offset)
         self._bytes_since_recovery_point += len(batch)
+
+    @property
+    def has_later_writes(self) -> bool:
+        """Whether something that was appended is not in its file yet: nobody may count on it."""
+        return self._open_files.later(self._active.log_path) is not None
+
+    def begin_writes(self) -> Writes | None:
+        """What is to be written now by another thread, which `writes_ended` or `fail` is to be told of; None where that has begun
+        already, or nothing is left (`has_later_writes`)."""
+        later = self._open_files.later(self._active.log_path)
+        return later.begin(self.log_end_offset) if later is not None else None
+
+    def writes_ended(self, writes: Writes) -> None:
+        """They are in the file."""
+        path = self._active.log_path
+        later = self._open_files.later(path)
+        if later is not None and later.ended(writes):
+            self._open_files.forget_later(path)
 
     def add_aborted(self, entry: AbortedTransaction) -> None:
         """Index an aborted transaction whose marker was the last thing appended. Raises StorageError as `append`."""
@@ -195,6 +220,7 @@ class PartitionLog:
         """A write or sync of this log failed: nothing more is appended until recovery opens it again. `is_sync`: it was a sync
         of its names, by somebody else than who was handed `files_to_sync`; others' new names went with it."""
         self.failure = self.failure or error
+        self._active.forget_later()
         self._has_failed_sync |= is_sync
         if is_sync or self._syncing is not None:  # handed out and not marked: it may have been the sync
             note_failed_sync(self._files, self.directory)
@@ -399,6 +425,8 @@ class PartitionLog:
         """
         if not self.log_start_offset <= offset <= self.log_end_offset:
             raise OffsetOutOfRange(f"offset {offset} outside {self.log_start_offset}..{self.log_end_offset}")
+        if offset >= end_offset:
+            return None
         segments = self.segments
         try:
             for index in range(self._segment_index(offset), len(segments)):

@@ -82,6 +82,10 @@ class Segment:
         self._last_indexed_position = 0
         self._first_timestamp: int | None = None
         self.created_ms: int | None = None  # of the clock: made, or first appended to since it was opened
+        self._written_timestamps = (
+            NO_TIMESTAMP,
+            base_offset,
+        )  # the largest one and its offset, before what is written later
         self._read_hint = (base_offset, 0)
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
@@ -279,6 +283,32 @@ class Segment:
         self.size_bytes = position + len(data)
         self.end_offset = last_offset + 1
 
+    def append_later(self, data: Buffer, last_offset: int, max_timestamp: int) -> None:
+        """As `append`, with the bytes to be written later (the file is pinned)."""
+        position = self.size_bytes
+        if not position:
+            self._first_timestamp = max_timestamp
+        if self._open_files.later(self.log_path) is None:
+            self._written_timestamps = (self.max_timestamp, self.offset_of_max_timestamp)
+        self._open_files.write_later(self.log_path, self.end_offset, position, data)
+        self.note_batch(last_offset, max_timestamp, position)
+        self.size_bytes = position + len(data)
+        self.end_offset = last_offset + 1
+
+    def forget_later(self) -> None:
+        """What was not written yet never is: the segment ends before it."""
+        later = self._open_files.forget_later(self.log_path)
+        if later is None:
+            return
+        self.size_bytes, self.end_offset = later.position, later.base_offset
+        self.indexes_differ |= (
+            self.offset_index.truncate(self.end_offset) + self.time_index.truncate(self.end_offset) > 0
+        )
+        self._last_indexed_position = self.offset_index.last_position
+        self.max_timestamp, self.offset_of_max_timestamp = self._written_timestamps
+        if not self.size_bytes:
+            self._first_timestamp = None
+
     def add_aborted(self, entry: AbortedTransaction) -> None:
         """Write one transaction index entry through; the file appears with the first."""
         known = self.aborted
@@ -294,6 +324,9 @@ class Segment:
 
     def locate(self, offset: int) -> BatchAt | None:
         """The first batch whose last offset is at least `offset`. Raises DamagedLog when headers make no sense."""
+        later = self._open_files.later(self.log_path)
+        if later is not None and offset >= later.base_offset:
+            self._open_files.settle(self.log_path)
         hint_offset, hint_position = self._read_hint
         position = self._position_from_index(*self.offset_index.entry_before(offset))
         if hint_offset <= offset and hint_position > position:
@@ -302,7 +335,7 @@ class Segment:
         while position < self.size_bytes:
             found = batch_at(chunk, position - chunk_position, position)
             if found is None:
-                chunk, chunk_position = self._log().read_at(position, _WALK_CHUNK_BYTES), position
+                chunk, chunk_position = self._log_as_it_is().read_at(position, _WALK_CHUNK_BYTES), position
                 found = batch_at(chunk, 0, position)
                 if found is None:
                     raise DamagedLog(f"{self.log_path}: no batch at position {position}")
@@ -318,7 +351,7 @@ class Segment:
         # An index that lies would skip records without an error: it is believed only where the log agrees.
         if position == 0 or position > self._loaded_end_position or position in self._believed:
             return position
-        found = batch_at(self._log().read_at(position, WALK_SIZE_BYTES), 0, position)
+        found = batch_at(self._log_as_it_is().read_at(position, WALK_SIZE_BYTES), 0, position)
         if found is not None and found.last_offset == last_offset:
             self._believed.add(position)
             return position
@@ -337,6 +370,9 @@ class Segment:
 
         `at_least_one` gives the first batch even when it alone is larger. None when there is nothing to give here.
         """
+        later = self._open_files.later(self.log_path)
+        if later is not None and end_offset > later.base_offset:
+            self._open_files.settle(self.log_path)
         first = self.locate(offset)
         if first is None:
             return None
@@ -348,7 +384,7 @@ class Segment:
             position_end = min(self.size_bytes, first.position + max(size_bytes_max, first.size_bytes))
         if position_end <= first.position:
             return None
-        data = self._log().read_at(first.position, position_end - first.position)
+        data = self._log_as_it_is().read_at(first.position, position_end - first.position)
         if len(data) < position_end - first.position and not is_damaged:
             raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
         if is_damaged or first.position < self.unchecked_end_position:
@@ -364,8 +400,10 @@ class Segment:
         self, first: BatchAt, size_bytes_max: int, end_offset: int, *, at_least_one: bool
     ) -> tuple[int, int]:
         """Where a read that begins with `first` ends: exclusive offset and position. Raises DamagedLog."""
-        read_end, position_end = self.end_offset, self.size_bytes
-        if end_offset < self.end_offset:
+        later = self._open_files.later(self.log_path)  # nothing of it is asked for
+        written = (self.end_offset, self.size_bytes) if later is None else (later.base_offset, later.position)
+        read_end, position_end = written
+        if end_offset < read_end:
             beyond = self.locate(end_offset)
             if beyond is not None:
                 read_end, position_end = beyond.base_offset, beyond.position
@@ -381,7 +419,7 @@ class Segment:
         while True:
             found = batch_at(chunk, position - chunk_position, position)
             if found is None:
-                chunk, chunk_position = self._log().read_at(position, _WALK_CHUNK_BYTES), position
+                chunk, chunk_position = self._log_as_it_is().read_at(position, _WALK_CHUNK_BYTES), position
                 found = batch_at(chunk, 0, position)
                 if found is None:
                     raise DamagedLog(f"{self.log_path}: no batch at position {position}")
@@ -394,7 +432,7 @@ class Segment:
         DamagedLog where the very first batch is not."""
         due_offset, end_position = self.base_offset, position + len(data)
         whole = [(due_offset, position)]  # the end of each batch that is
-        scan = Scan(self._log(), position, end_position)
+        scan = Scan(self._log_as_it_is(), position, end_position)
         for batch in scan:
             if batch.base_offset < due_offset:
                 problem: str | None = f"offset {batch.base_offset} where {due_offset} or more is due"
@@ -405,7 +443,7 @@ class Segment:
             whole.append((due_offset, scan.position + batch.size_bytes))
         else:
             problem = scan.problem
-        behind = batch_at(self._log().read_at(scan.position, WALK_SIZE_BYTES), 0, scan.position)
+        behind = batch_at(self._log_as_it_is().read_at(scan.position, WALK_SIZE_BYTES), 0, scan.position)
         next_offset = behind.base_offset if behind is not None and scan.position < self.size_bytes else self.end_offset
         # Offsets lie outside the checksum: where two do not follow each other, either of them may be the wrong one.
         if due_offset > next_offset and len(whole) > 1:
@@ -488,3 +526,7 @@ class Segment:
 
     def _log(self) -> File:
         return self._open_files.get(self.log_path, create=False)
+
+    def _log_as_it_is(self) -> File:
+        """For reads that end before what is to be written later."""
+        return self._open_files.as_it_is(self.log_path, create=False)

@@ -113,7 +113,7 @@ class JournalWorld:
             self.syncer, self.journal, lambda: self.partitions.checkpoint_aside(), self.metrics
         )
         if not self.has_journal:
-            self.flusher = Flusher(self.syncer, policy="fsync", interval_ms=1)
+            self.flusher = Flusher(self.syncer, self.syncer, policy="fsync", interval_ms=1)
         self.partitions = Partitions(
             OpenFiles(self.files),
             DATA,

@@ -7,6 +7,7 @@ from evidence.world.broker import run, until
 from evidence.world.files import SimFiles
 
 from oncelog.broker.config.config import BrokerConfig
+from oncelog.broker.partitions import flusher as flusher_module
 from oncelog.broker.partitions.flusher import Flusher
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.core.leader.partition import Partition
@@ -14,6 +15,7 @@ from oncelog.core.metadata.topic_configs import settings
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.tasks import Tasks
 from oncelog.log.config import LogConfig
+from oncelog.log.partition_log import WRITTEN_LATER_SIZE_BYTES_MIN
 from oncelog.log.recovery import recover
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch, build_batch
@@ -39,10 +41,11 @@ class ManualSyncer:
 
 class World:
     def __init__(self, policy="fsync"):
-        self.syncer = ManualSyncer()
-        self.flusher = Flusher(self.syncer, policy=policy, interval_ms=1)
+        self.syncer, self.writer = ManualSyncer(), ManualSyncer()
+        self.flusher = Flusher(self.syncer, self.writer, policy=policy, interval_ms=1)
         self.files = SimFiles()
         self.tasks = Tasks()
+        self.busy = None
 
     def partition(self, name):
         rules = Partition()
@@ -53,8 +56,8 @@ class World:
         return LocalPartition(TopicPartition(name, 0), bytes(16), log, rules, chosen, self.flusher)
 
 
-def append(partition):
-    batch = RecordBatch(build_batch([(0, None, b"v", ())]))
+def append(partition, value_bytes=1):
+    batch = RecordBatch(build_batch([(0, None, b"v" * value_bytes, ())]))
     return partition.append(batch, now_ms=0)
 
 
@@ -166,5 +169,174 @@ def test_what_nobody_waits_for_is_synced_after_a_while():
         await until(lambda: partition.log.synced_end_offset == 1)
         assert partition.rules.high_watermark == 1
         await world.tasks.close()
+
+    run(work())
+
+
+LARGE = WRITTEN_LATER_SIZE_BYTES_MIN
+
+
+def append_large(world, partition):
+    """While another partition has something to commit."""
+    busy = world.partition("busy") if world.busy is None else world.busy
+    world.busy = busy
+    busy.when_committed(append(busy), lambda code: None)
+    return append(partition, LARGE)
+
+
+def content(world, name):
+    return world.files.snapshot(f"/d/{name}")[f"/d/{name}/{0:020d}.log"]
+
+
+@pytest.mark.parametrize("policy", ["os", "interval"])
+def test_a_large_batch_is_committed_when_a_thread_has_written_it(policy):
+    async def work():
+        world = World(policy=policy)
+        large, small = world.partition("a"), world.partition("b")
+        world.tasks.start(world.flusher.run())
+        committed = []
+        large.when_committed(append_large(world, large), lambda code: committed.append(("a", code)))
+        small.when_committed(append(small), lambda code: committed.append(("b", code)))
+        _, gate = await world.writer.next(1)
+        assert (committed, large.rules.high_watermark) == ([("b", ErrorCode.NONE)], 0)
+        assert content(world, "a") == b""
+        append(large)  # nobody waits for it, and it is behind what waits
+        gate.set_result(None)
+        _, gate = await world.writer.next(2)
+        assert (committed[1:], large.rules.high_watermark) == ([("a", ErrorCode.NONE)], 1)
+        assert len(content(world, "a")) > LARGE
+        gate.set_result(None)
+        await until(lambda: large.rules.high_watermark == 2)
+        assert not large.log.has_later_writes
+        assert world.syncer.calls == []
+        await world.tasks.close()
+
+    run(work())
+
+
+def test_where_a_commit_waits_for_the_disk_nothing_is_written_later():
+    async def work():
+        world = World()
+        partition = world.partition("a")
+        append_large(world, partition)
+        assert len(content(world, "a")) > LARGE
+
+    run(work())
+
+
+def test_alone_a_large_batch_is_written_at_once():
+    """A thread would only cost more."""
+
+    async def work():
+        world = World(policy="os")
+        partition = world.partition("a")
+        world.tasks.start(world.flusher.run())
+        for _ in range(2):
+            partition.when_committed(append(partition, LARGE), lambda code: None)
+        assert len(content(world, "a")) > 2 * LARGE
+        await until(lambda: partition.rules.high_watermark == 2)
+        assert world.writer.calls == []
+        await world.tasks.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("policy", ["os", "interval"])
+def test_what_nobody_waits_for_is_committed_too(policy, monkeypatch):
+    async def work():
+        monkeypatch.setattr(flusher_module, "LEFTOVER_INTERVAL_S", 0.001)
+        world = World(policy=policy)
+        partition = world.partition("a")
+        world.tasks.start(world.flusher.run())
+        world.tasks.start(world.flusher.run_leftovers())
+        append(partition)
+        if policy == "interval":
+            _, gate = await world.syncer.next(1)
+            gate.set_result(None)
+        await until(lambda: partition.rules.high_watermark == 1)
+        await world.tasks.close()
+
+    run(work())
+
+
+def test_what_goes_wrong_where_nobody_waits_ends_the_flusher(monkeypatch):
+    async def work():
+        world = World(policy="os")
+        partition = world.partition("a")
+        running = asyncio.ensure_future(world.flusher.run())
+        append_large(world, partition)
+        _, gate = await world.writer.next(1)
+        monkeypatch.setattr(partition, "committed", lambda end_offset: 1 / 0)
+        gate.set_result(None)
+        with pytest.raises(ExceptionGroup) as caught:
+            await running
+        assert isinstance(caught.value.exceptions[0], ZeroDivisionError)
+
+    run(work())
+
+
+def test_a_write_that_fails_takes_its_partitions_offline_and_what_was_committed_stays():
+    async def work():
+        world = World(policy="os")
+        partition, other = world.partition("a"), world.partition("b")
+        world.tasks.start(world.flusher.run())
+        assert await partition.commit(append(partition)) is ErrorCode.NONE
+        codes = []
+        partition.when_committed(append_large(world, partition), codes.append)
+        _, gate = await world.writer.next(1)
+        partition.when_committed(append_large(world, partition), codes.append)
+        gate.set_exception(StorageError("the disk is full"))
+        await until(lambda: len(codes) >= 2)
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
+        assert (partition.is_offline, partition.rules.high_watermark, partition.log.log_end_offset) == (True, 1, 1)
+        assert partition.log.read(0, 9999, 1).end_offset == 1
+        with pytest.raises(StorageError):
+            append(partition)
+        other.when_committed(append_large(world, other), codes.append)
+        _, gate = await world.writer.next(2)
+        gate.set_result(None)
+        await until(lambda: len(codes) >= 3)
+        assert (codes[-1], world.writer.calls[2:]) == (ErrorCode.NONE, [])
+        await world.tasks.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_partition_that_goes_while_it_is_written(is_gone):
+    async def work():
+        world = World(policy="os")
+        partition = world.partition("a")
+        world.tasks.start(world.flusher.run())
+        codes = []
+        partition.when_committed(append_large(world, partition), codes.append)
+        _, gate = await world.writer.next(1)
+        partition.go_away() if is_gone else partition.go_offline("damaged")
+        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+        gate.set_result(None)
+        await asyncio.sleep(0.01)
+        assert partition.rules.high_watermark == 0
+        await world.tasks.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("policy", ["os", "interval"])
+def test_a_stop_while_it_is_written_loses_nothing(policy):
+    async def work():
+        world = World(policy=policy)
+        partition = world.partition("a")
+        world.tasks.start(world.flusher.run())
+        codes = []
+        partition.when_committed(append_large(world, partition), codes.append)
+        await world.writer.next(1)
+        partition.when_committed(append_large(world, partition), codes.append)
+        await world.tasks.close()
+        stop = asyncio.ensure_future(world.flusher.sync_all())
+        _, gate = await world.syncer.next(1)
+        gate.set_result(None)
+        await stop
+        assert codes == [ErrorCode.NONE] * 2
+        assert len(content(world, "a")) > 2 * LARGE
 
     run(work())

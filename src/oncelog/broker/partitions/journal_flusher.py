@@ -67,6 +67,10 @@ class JournalFlusher:
         finally:
             self._making_room_count -= 1
 
+    def may_write_later(self, partition: Committable) -> bool:  # noqa: ARG002
+        """No: the journal names what is in the files."""
+        return False
+
     def appended(self, partition: Committable) -> None:
         """Something was appended (or files came and went); nobody waits for it (yet)."""
         self._uncommitted[partition] = None

@@ -19,6 +19,7 @@ from oncelog.core.metadata.topic_configs import TopicSettings
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.log.files import Syncable
 from oncelog.log.journal import Journal
+from oncelog.log.later_writes import Writes
 from oncelog.log.partition_log import PartitionLog
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
@@ -80,7 +81,10 @@ class LocalPartition:
     def append(
         self, batch: RecordBatch, *, now_ms: int, guard: Guard | None = None, transaction_version: int = 2
     ) -> int:
-        """Place `batch` at the log end, write it, and tell the rules; the offset after it. Raises StorageError."""
+        """Place `batch` at the log end, write it, and tell the rules; the offset after it. Raises StorageError.
+
+        Where no commit waits for the disk a large one is written later, and committed when it is (`Flusher.may_write_later`).
+        """
         batch.set_offsets(self.rules.log_end_offset, self.rules.leader_epoch)
         journal = self._flusher.journal
         try:
@@ -93,6 +97,7 @@ class LocalPartition:
                 max_timestamp=batch.max_timestamp,
                 now_ms=now_ms,
                 leader_epoch=self.rules.leader_epoch,
+                may_be_later=self._flusher.may_write_later(self),
             )
             aborted = self.rules.appended(batch, now_ms=now_ms, guard=guard, transaction_version=transaction_version)
             if aborted is not None:
@@ -103,6 +108,8 @@ class LocalPartition:
         if journal is not None:
             self._add_to(journal, batch)
         self._flusher.appended(self)
+        if self.log.has_later_writes:
+            self._flusher.want(self)  # also where nobody waits for it
         return batch.end_offset
 
     def _add_to(self, journal: Journal, batch: RecordBatch) -> None:
@@ -184,6 +191,21 @@ class LocalPartition:
         if not self.is_gone:
             self._created = ()
             self.log.mark_synced(end_offset)
+
+    @property
+    def has_later_writes(self) -> bool:
+        """Whether not everything that was appended is in its file: what is not must not be committed."""
+        return not self.is_offline and self.log.has_later_writes
+
+    def begin_writes(self) -> Writes | None:
+        """What another thread is to write now; then call `written`, or `go_offline`. None where that has begun already."""
+        return self.log.begin_writes()
+
+    def written(self, writes: Writes, end_offset: int) -> None:
+        """They are in the file, which ended at `end_offset` with them."""
+        if not self.is_offline:
+            self.log.writes_ended(writes)
+            self.committed(end_offset)
 
     def synced(self, end_offset: int) -> None:
         """The files were synced when the log ended at `end_offset`."""
