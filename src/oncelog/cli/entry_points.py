@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+from oncelog.cli.plain_serve import plain_options, serve_and_exit
 from oncelog.cli.signals import end_at_once, hear
 
 
 def oncelog() -> None:
     """`oncelog`."""
     hear(end_at_once)
+    options = plain_options(sys.argv[1:], os.environ)
+    if options is not None:
+        serve_and_exit(options)
     from oncelog.cli.main import main
 
     main()

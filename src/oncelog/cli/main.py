@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import click
 import oncelog
 from oncelog.cli.command import Group
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, printable_lines
-from oncelog.cli.signals import end_at_once, hear
+from oncelog.cli.plain_serve import end
 
 # name: (where it lives, what it does)
 COMMANDS = {
@@ -155,19 +154,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
     finally:
-        hear(end_at_once)  # an event loop of the command's own may have put Python's handlers in their place
-        _give_up_what_cannot_be_written()
-
-
-def _give_up_what_cannot_be_written() -> None:
-    """A full disk or a closed pipe was reported: the interpreter need not try, and complain, again at its end."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except OSError:
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, stream.fileno())
-            os.close(nowhere)
-        except ValueError:  # closed
-            continue
+        end()

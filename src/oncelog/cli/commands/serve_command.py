@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
-
 import click
 
 from oncelog.cli.numbers import WholeNumberRange
+from oncelog.cli.plain_serve import LOG_LEVELS, load_and_serve
 
 
 @click.command(name="serve")
@@ -29,9 +28,7 @@ from oncelog.cli.numbers import WholeNumberRange
     metavar="N",
     help="Share the work among N processes, each a broker for clients, on ports in a row [default: as the directory is, or 1].",
 )
-@click.option(
-    "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
-)
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 @click.pass_context
 def serve(
     ctx: click.Context,
@@ -48,13 +45,7 @@ def serve(
 
     The first line on stdout, `ready HOST:PORT node=1 cluster=ID`, says that it accepts requests. Logs go to stderr.
     """
-    gc.disable()  # what is imported stays: to look for garbage in it meanwhile is an eighth of the time until it is ready
-    try:
-        from oncelog.cli.commands.serve import serve_main
-    finally:
-        gc.freeze()
-        gc.enable()
-    status = serve_main(
+    status = load_and_serve(
         data_dir=data_dir,
         listen=listen,
         config_file=config_file,
