@@ -10,6 +10,7 @@ from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import config_from, rules
 from oncelog.broker.config.config_view import (
     BrokerValues,
+    CreatedTopicConfigs,
     Wanted,
     broker_results,
     default_broker_results,
@@ -52,6 +53,27 @@ def test_where_a_topics_value_comes_from():
     static = [("log.retention.hours", "2", STATIC), hours]
     assert of_topic("retention.ms", values(log_retention_hours=2)) == ("7200000", STATIC, static)
     assert of_topic("cleanup.policy", values()) == ("delete", DEFAULT, [("log.cleanup.policy", "delete", DEFAULT)])
+
+
+def test_topics_of_one_request_are_told_what_describing_them_tells():
+    """The broker's part is worked out once for all of them: no topic is told what is another's."""
+    broker = values(
+        {"log.retention.ms": "5"}, {"min.insync.replicas": "1"}, log_retention_hours=2, log_segment_bytes=2_000_000
+    )
+    created = CreatedTopicConfigs(broker)
+    own = [
+        {},
+        {"retention.ms": "7", "cleanup.policy": "compact,compact"},
+        {},
+        {"retention.ms": "8"},
+        {"segment.bytes": "15000000"},
+    ]
+    for index, configs in enumerate(own):
+        topic = Topic(f"t{index}", bytes([index]) * 16, 1, configs)
+        told = [(each.name, each.value, each.config_source) for each in created.of(topic)]
+        described = topic_results(topic, broker, ALL)
+        assert told == [(each.name, each.value, each.config_source) for each in described]
+        assert {name for name, _, source in told if source == TOPIC} == configs.keys()
 
 
 def test_a_list_is_shown_without_repetition():

@@ -120,13 +120,24 @@ def _without_repetition(value: str) -> str:
     return ",".join(dict.fromkeys(item.strip() for item in value.split(",")))
 
 
-def created_topic_configs(topic: Topic, broker: BrokerValues) -> list[CreatableTopicConfigs]:
-    """The whole configuration of a topic just created (KIP-525)."""
-    found = []
-    for name, entry in TOPIC_CONFIGS.items():
-        value, source = _in_force(entry, _topic_sources(entry, topic.configs, broker, DYNAMIC_TOPIC))
-        found.append(CreatableTopicConfigs(name=name, value=value, config_source=source))
-    return found
+class CreatedTopicConfigs:
+    """The whole configurations of topics that one request creates (KIP-525). What is the broker's is worked out once: for each
+    of two hundred topics it took nine tenths of what their creation cost."""
+
+    def __init__(self, broker: BrokerValues) -> None:
+        self._broker = broker
+        self._common = {name: self._config(entry, {}) for name, entry in TOPIC_CONFIGS.items()}
+
+    def of(self, topic: Topic) -> list[CreatableTopicConfigs]:
+        """A topic's; nobody may change what is in the list: other topics have it, too."""
+        return [
+            self._config(TOPIC_CONFIGS[name], topic.configs) if name in topic.configs else common
+            for name, common in self._common.items()
+        ]
+
+    def _config(self, entry: ConfigKey, overrides: Mapping[str, str]) -> CreatableTopicConfigs:
+        value, source = _in_force(entry, _topic_sources(entry, overrides, self._broker, DYNAMIC_TOPIC))
+        return CreatableTopicConfigs(name=entry.name, value=value, config_source=source)
 
 
 @dataclass(frozen=True, slots=True)

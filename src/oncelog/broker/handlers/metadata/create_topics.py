@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Coroutine
-from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from oncelog.broker.config.config_view import created_topic_configs
+from oncelog.broker.config.config_view import CreatedTopicConfigs
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import collision
 from oncelog.core.metadata.topics import NewTopic, create_topic
 from oncelog.errors import ErrorCode
+from oncelog.lazy_dataclass import replace
 from oncelog.wire.messages.create_topics import (
     CreatableTopic,
     CreatableTopicResult,
@@ -60,6 +61,7 @@ class _Creation:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._decided: dict[str, NewTopic] = {}
+        self._partition_count = 0  # of what is decided
         self.results: dict[str, CreatableTopicResult] = {}
 
     async def decide(self, asked: CreatableTopic, *, is_only_checked: bool) -> None:
@@ -67,11 +69,10 @@ class _Creation:
         if collision(asked.name, self._decided) or len(self._decided) >= TOPICS_OF_CHANGE_MAX:
             await self.store()
         node, defaults = self._node, self._node.topics.defaults(asked.name)
-        partition_count = sum(each.topic.partition_count for each in self._decided.values())
         less_room = replace(
             defaults,
             topic_count_max=defaults.topic_count_max - len(self._decided),
-            partition_count_max=defaults.partition_count_max - partition_count,
+            partition_count_max=defaults.partition_count_max - self._partition_count,
         )
         outcome = create_topic(node.metadata, asked, less_room)
         if isinstance(outcome, Refusal) and outcome.limit and self._decided:
@@ -81,32 +82,36 @@ class _Creation:
             node.topics.count_limit(outcome)
             self.results[asked.name] = _refused(asked.name, outcome)
         elif is_only_checked:
-            self.results[asked.name] = _created(node, outcome)
+            self.results[asked.name] = self._created(outcome)
         else:
             self._decided[asked.name] = outcome
+            self._partition_count += outcome.topic.partition_count
 
     async def store(self) -> None:
         """Make what was decided durable."""
-        decided, self._decided = self._decided, {}
+        decided, self._decided, self._partition_count = self._decided, {}, 0
         if not decided:
             return
         refusal = await self._node.store.append_or_refuse(
             [record for each in decided.values() for record in each.records]
         )
         for name, each in decided.items():
-            self.results[name] = _created(self._node, each) if refusal is None else _refused(name, refusal)
+            self.results[name] = self._created(each) if refusal is None else _refused(name, refusal)
 
+    @cached_property
+    def _configs(self) -> CreatedTopicConfigs:
+        return CreatedTopicConfigs(self._node.config_values())  # nobody changes it before the last topic is answered
 
-def _created(node: Node, created: NewTopic) -> CreatableTopicResult:
-    topic = created.topic
-    return CreatableTopicResult(
-        name=topic.name,
-        topic_id=topic.topic_id,
-        error_message=None,
-        num_partitions=topic.partition_count,
-        replication_factor=1,
-        configs=created_topic_configs(topic, node.config_values()),
-    )
+    def _created(self, created: NewTopic) -> CreatableTopicResult:
+        topic = created.topic
+        return CreatableTopicResult(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            error_message=None,
+            num_partitions=topic.partition_count,
+            replication_factor=1,
+            configs=self._configs.of(topic),
+        )
 
 
 def _refused(name: str, refusal: Refusal) -> CreatableTopicResult:
