@@ -43,6 +43,8 @@ RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated
 NAMED: dict[str, str] = {
     "oncelog.client.admin.share_groups.UNKNOWN": PROTOCOL,
     "oncelog.client.sharing.member.FIRST_INTERVAL_MS": ELSEWHERE,
+    "oncelog.broker.warm_up.QUIET_S": ELSEWHERE,
+    "oncelog.broker.warm_up.QUIET_GROWTH": ELSEWHERE,
     "oncelog.client.sharing.share_consumer.POLL_TIMEOUT_MS": PARAMETER,
     "oncelog.client.sharing.share_consumer.REFUSED_MAX": ELSEWHERE,
     "oncelog.client.sharing.share_consumer.SAID_WITHIN_MS": ELSEWHERE,

@@ -154,6 +154,10 @@ class Metrics:
         """How many requests of an API were answered."""
         return sum(counts.count for (key, _), counts in self._apis.items() if key == api_key)
 
+    def answered_count(self) -> int:
+        """How many requests were answered."""
+        return sum(counts.count for counts in self._apis.values())
+
     def families(self) -> Iterator[tuple[Family, Iterable[Sample]]]:
         """Every metric with its samples now; once all are given, the samples may be read in another thread."""
         for key, family in FAMILIES.items():

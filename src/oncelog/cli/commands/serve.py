@@ -25,6 +25,7 @@ from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.config.listeners import listeners_of
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
+from oncelog.broker.warm_up import warm_up
 from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import Signalled, end_at_once, ending_signals, line_of, status_of
 from oncelog.core.access.listeners import ListenerInvalid, named_address
@@ -189,6 +190,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
     gc.set_threshold(*COLLECT_AFTER)
     print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
+    warm_up(loop, broker.node)
     loop.call_later(KEEP_MEMORY_AFTER_S, keep_freed_memory)
     assert broker.failure is not None
     await asyncio.wait((stopped, broker.failure), return_when=asyncio.FIRST_COMPLETED)
