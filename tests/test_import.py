@@ -39,6 +39,7 @@ def test_a_broker_loads_what_many_never_use_when_somebody_needs_it() -> None:
     assert "oncelog.core.transactions.coordinator" in modules
     assert not modules & {"cramjam", "lz4", "zstandard", "cryptography", "rich", "pyarrow", "oncelog.client"}
     assert not modules & {"tempfile", "argparse", "oncelog.wire.metadata_link", "oncelog.wire.metrics_data"}
+    assert not modules & {"click", "json", "random", "secrets", "shutil"}
     unused = ("oncelog.core.groups", "oncelog.core.share", "oncelog.core.sasl", "oncelog.core.client_metrics")
     assert not {name for name in modules if name.startswith(unused)}
     messages = {name for name in modules if name.startswith("oncelog.wire.messages.")}

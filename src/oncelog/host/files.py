@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 
@@ -175,6 +174,8 @@ class RealFiles:
 
     def remove_directory(self, path: str) -> None:
         """Remove a tree."""
+        import shutil  # with it come three codecs: a start removes nothing
+
         with _translated("remove", path), contextlib.suppress(FileNotFoundError):
             shutil.rmtree(path)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import socket
 
 TRIES_MAX = 200
@@ -12,6 +11,8 @@ FIRST_PORT, LAST_PORT = 20_000, 31_999  # below those that the system gives away
 
 def ports_in_a_row(host: str, count: int) -> int:
     """The first of `count` free ports one after the other. Raises OSError where none are found."""
+    import random  # for several processes
+
     for _ in range(TRIES_MAX):
         first = random.randint(FIRST_PORT, LAST_PORT - count)
         if _are_free(host, range(first, first + count)):

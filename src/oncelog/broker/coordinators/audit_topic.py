@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -111,6 +110,8 @@ class AuditTopic:
 
     async def _written(self, entries: list[dict[str, Any]]) -> str:
         """Why they are not there; "" where they are."""
+        import json  # many a broker writes none
+
         try:
             topic = await self._topics.create_automatically(AUDIT_TOPIC)
             if topic is None:

@@ -7,7 +7,6 @@ address may fail `FAILURES_MAX` times a minute; what is beyond is counted, and t
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -69,6 +68,8 @@ class Audit:
             self.said("failures not shown", "", count=beyond, addresses=sum(n > FAILURES_MAX for n in before.values()))
 
     def _write(self, event: str, address: str, what: dict[str, AuditValue]) -> None:
+        import json  # where nobody has to say who it is, nothing is written
+
         shown = {name: _cut(value) for name, value in what.items()}
         line = {"time_ms": self._now_ms(), "event": event, "address": address, **shown}
         _log.info("%s", json.dumps(line))  # with every character beyond ASCII escaped
