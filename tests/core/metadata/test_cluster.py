@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from oncelog.core.metadata.acl import AclBinding
@@ -63,6 +65,23 @@ def test_records_applied():
     assert metadata.acls == {b"a" * 16: ACL}
     assert metadata.client_quotas == {ENTITY: {"producer_byte_rate": 5.0}}
     assert list(metadata.scram_credentials) == [("a", 1)]
+
+
+def test_partitions_are_counted_through_every_change():
+    drawn, metadata = random.Random("partitions"), ClusterMetadata()
+    for _ in range(500):
+        topic_id = bytes([drawn.randrange(5)]) * 16
+        name = f"t{topic_id[0]}"
+        count = drawn.randrange(1, 9)
+        change = drawn.choice(
+            [
+                TopicRecord(name=name, topic_id=topic_id, partition_count=count),
+                RemoveTopicRecord(topic_id=topic_id),
+                ConfigRecord(resource_type=2, resource_name=name, name="retention.ms", value=str(count)),
+            ]
+        )
+        metadata.apply(change)
+        assert metadata.partition_count == sum(topic.partition_count for topic in metadata.topics.values())
 
 
 def test_a_snapshot_is_the_same_state():

@@ -60,6 +60,7 @@ class ClusterMetadata:
     def __init__(self) -> None:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
+        self.partition_count = 0  # of all topics
         self.topics_version = 0  # grows with every change of a topic: who depends on topics looks again
         self.features: dict[str, int] = {}
         self.features_epoch = 0
@@ -84,7 +85,7 @@ class ClusterMetadata:
         elif isinstance(record, RemoveTopicRecord):
             topic = self.topics_by_id.pop(record.topic_id, None)
             if topic is not None:
-                del self.topics[topic.name]
+                self.partition_count -= self.topics.pop(topic.name).partition_count
                 self.topics_version += 1
         elif isinstance(record, ConfigRecord):
             self._apply_config(record)
@@ -137,6 +138,8 @@ class ClusterMetadata:
             self.has_request_quotas = any(REQUEST_PERCENTAGE in each for each in self.client_quotas.values())
 
     def _put(self, topic: Topic) -> None:
+        before = self.topics.get(topic.name)
+        self.partition_count += topic.partition_count - (before.partition_count if before is not None else 0)
         self.topics[topic.name] = self.topics_by_id[topic.topic_id] = topic
         self.topics_version += 1
 

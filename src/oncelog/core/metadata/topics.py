@@ -138,7 +138,7 @@ def _no_room(metadata: ClusterMetadata, defaults: Defaults, topics: int, partiti
     if len(metadata.topics) + topics > defaults.topic_count_max:
         message = f"There are {len(metadata.topics)} topics, and no more may be (oncelog.max.topics)."
         return Refusal(ErrorCode.POLICY_VIOLATION, message, "oncelog.max.topics")
-    partition_count = sum(topic.partition_count for topic in metadata.topics.values())
+    partition_count = metadata.partition_count
     if partition_count + partitions > defaults.partition_count_max:
         message = (
             f"There are {partition_count} partitions, and {partitions} more would be too many (oncelog.max.partitions)."
