@@ -227,8 +227,26 @@ MUTANTS = (
     Mutant(
         "acknowledged before the sync",
         "broker/partitions/flusher.py",
-        "            if self._waits_for_sync:\n                await self.sync(wanted)\n",
-        "            if False:\n                await self.sync(wanted)\n",
+        "        if self._waits_for_sync:\n            while True:\n",
+        "        if False:\n            while True:\n",
+    ),
+    Mutant(
+        "acknowledged before a thread has written it",
+        "broker/partitions/flusher.py",
+        "        if not partition.has_later_writes:\n",
+        "        if True:\n",
+    ),
+    Mutant(
+        "who opens a file does not find what is to be written later",
+        "log/open_files.py",
+        "            self.settle(path)\n        return self.as_it_is(path, create=create)\n",
+        "            pass\n        return self.as_it_is(path, create=create)\n",
+    ),
+    Mutant(
+        "a failed write leaves what it did not write in the log",
+        "log/partition_log.py",
+        "        self._active.forget_later()\n",
+        "",
     ),
     Mutant(
         "what arrived during the sync counts as synced",

@@ -13,6 +13,7 @@ _HOME = pathlib.Path(oncelog.__file__).parent.parent
 # In the order of their imports: each finds the plain ones before it.
 _MODULES = {
     "varint": "oncelog.wire.varint",
+    "crc32c_in_place": "oncelog.wire.crc32c_in_place",
     "murmur2": "oncelog.wire.murmur2",
     "record_codec": "oncelog.wire.record_codec",
     "arrow_codec": "oncelog.wire.arrow_codec",
