@@ -19,7 +19,7 @@ from oncelog import Broker
 from oncelog.broker import handlers
 from oncelog.broker.warm_up import ASKED, steps
 from oncelog.wire.api import APIS
-from oncelog.wire.schema import codec
+from oncelog.wire.schema import decoder, encoder
 
 async def main():
     async with Broker() as broker:
@@ -30,8 +30,8 @@ async def main():
         builtins.compile = lambda source, title, *rest, **more: written.append(title) or real(source, title, *rest, **more)
         for key, version in ASKED.items():
             for each in (version, handlers.version_max(broker.node.metadata, key)):
-                codec(APIS[key].request, each)
-                codec(APIS[key].response, each)
+                decoder(APIS[key].request, each)
+                encoder(APIS[key].response, each)
             APIS[key].response()
         builtins.compile = real
         assert written == [], written

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oncelog.errors import MalformedMessage, UnsupportedVersion
+from oncelog.wire import schema
 from oncelog.wire.messages.consumer_group_heartbeat import Assignment, ConsumerGroupHeartbeatResponse
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from oncelog.wire.messages.fetch import (
@@ -49,12 +50,13 @@ from oncelog.wire.schema import (
     TooManyItems,
     Uint16,
     Uuid,
-    codec,
     decode_message,
     decode_source,
+    decoder,
     encode_message,
     encode_parts,
     encode_source,
+    encoder,
     field,
 )
 
@@ -436,8 +438,25 @@ def test_sources_can_be_read() -> None:
     assert "message.throttle_time_ms, message.error_code, message.producer_id, message.producer_epoch" in decoder
 
 
-def test_codecs_are_compiled_once() -> None:
-    assert codec(EndTxnResponse, 5) is codec(EndTxnResponse, 5)
+@pytest.mark.parametrize("made", [encoder, decoder])
+def test_each_direction_is_compiled_once(made: Any) -> None:
+    assert made(EndTxnResponse, 5) is made(EndTxnResponse, 5)
+    with pytest.raises(UnsupportedVersion, match="EndTxnResponse has no version 99"):
+        made(EndTxnResponse, 99)
+
+
+def test_a_direction_that_nobody_needs_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Asked(Struct, versions=(0, 0)):
+        number: Int32 = 0
+
+    written: list[str] = []
+    real = schema.run_source
+    monkeypatch.setattr(schema, "run_source", lambda title, *rest: written.append(title) or real(title, *rest))
+    for _ in range(2):
+        decode_message(Asked, 0, bytes(4))
+    assert written == ["<decode Asked v0>"]
+    encode_message(Asked(), 0)
+    assert written == ["<decode Asked v0>", "<encode Asked v0>"]
 
 
 class NoFields(Struct, versions=(0, 1), flexible=1):

@@ -17,7 +17,7 @@ from oncelog.broker.metrics.error_counts import errors_of
 from oncelog.broker.node import Node
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.wire.api import APIS, ApiKey
-from oncelog.wire.schema import codec
+from oncelog.wire.schema import decoder, encoder
 from oncelog.wire.wire_types import Sized, Struct
 
 # What is asked until a first transaction is committed, and in which version by librdkafka 2. Apache Kafka's clients and ours
@@ -58,15 +58,15 @@ def steps(metadata: ClusterMetadata) -> Iterator[Callable[[], object]]:
     """In the order in which they will be needed."""
     for key, version in ASKED.items():
         api = APIS[key]
-        yield partial(codec, api.request, version)
+        yield partial(decoder, api.request, version)
         yield partial(handler_for, key)
         yield partial(_write_inits, api.response)
         yield partial(errors_of, api.response)
-        yield partial(codec, api.response, version)
+        yield partial(encoder, api.response, version)
     for key in ASKED:
         api, version = APIS[key], version_max(metadata, key)
-        yield partial(codec, api.request, version)
-        yield partial(codec, api.response, version)
+        yield partial(decoder, api.request, version)
+        yield partial(encoder, api.response, version)
 
 
 def _write_inits(cls: type[Struct]) -> None:

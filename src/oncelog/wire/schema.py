@@ -1,14 +1,14 @@
 """Messages to bytes and back: what other rooms import.
 
-`codec(cls, version)` writes one flat function per direction (`codec_source.py`), compiles it once, and registers its
-source so that tracebacks show the line. `decode_message` is the one place where running off the end of a buffer becomes
-MalformedMessage.
+`encoder(cls, version)` and `decoder(cls, version)` write one flat function (`codec_source.py`), compile it with the first
+message of their direction, and register its source so that tracebacks show the line. `decode_message` is the one place
+where running off the end of a buffer becomes MalformedMessage.
 """
 
 from collections.abc import Callable
 from functools import cache
 from struct import error as layout_error
-from typing import Any, Literal, NamedTuple, NoReturn, TypeVar, cast
+from typing import Any, Literal, NoReturn, TypeVar, cast
 
 from oncelog.errors import InvalidArgument, MalformedMessage, UnsupportedVersion
 from oncelog.wire.codec_source import ITEMS_MAX, STRING_SIZE_BYTES_MAX, DecodeSource, EncodeSource, TooManyItems
@@ -43,7 +43,6 @@ __all__ = [
     "Bool",
     "Buffer",
     "Bytes",
-    "Codec",
     "Encoded",
     "Field",
     "Fixed",
@@ -60,45 +59,49 @@ __all__ = [
     "TooManyItems",
     "Uint16",
     "Uuid",
-    "codec",
     "decode_message",
+    "decoder",
     "encode_message",
     "encode_parts",
+    "encoder",
     "field",
 ]
 
 Buffer = bytes | bytearray | memoryview
 Message = TypeVar("Message", bound=Struct)
+Encoder = Callable[[Any, Callable[[Buffer], object]], None]
+Decoder = Callable[..., tuple[Any, int]]
 
 
 class InvalidField(InvalidArgument):
     """A message cannot be encoded: the text names message, field and version."""
 
 
-class Codec(NamedTuple):
-    """The two directions of one message class in one version."""
-
-    encode: Callable[[Any, Callable[[Buffer], object]], None]
-    decode: Callable[..., tuple[Any, int]]
-
-
-def _compile(cls: type[Struct], version: int) -> Codec:
-    """`encode(message, put)` and `decode(memoryview, pos=0, left=ITEMS_MAX) -> (message, pos)` for one version.
-
-    Use `encode_message` and `decode_message` where errors matter. Raises UnsupportedVersion.
-    """
+def _supported(cls: type[Struct], version: int) -> None:
     first, last = cls.VERSIONS
     if not first <= version <= last:
         raise UnsupportedVersion(f"{cls.__name__} has no version {version}, only {first} to {last}")
-    encode, encode_names = encode_source(cls, version)
-    decode, decode_names = decode_source(cls, version)
-    return Codec(
-        run_source(f"<encode {cls.__name__} v{version}>", encode, encode_names)["encode"],
-        run_source(f"<decode {cls.__name__} v{version}>", decode, decode_names)["decode"],
-    )
 
 
-codec = cast("Callable[[type[Struct], int], Codec]", cache(_compile))  # cast: type checkers take no classes as keys
+def _encoder(cls: type[Struct], version: int) -> Encoder:
+    _supported(cls, version)
+    source, names = encode_source(cls, version)
+    return cast("Encoder", run_source(f"<encode {cls.__name__} v{version}>", source, names)["encode"])
+
+
+def _decoder(cls: type[Struct], version: int) -> Decoder:
+    _supported(cls, version)
+    source, names = decode_source(cls, version)
+    return cast("Decoder", run_source(f"<decode {cls.__name__} v{version}>", source, names)["decode"])
+
+
+# Casts: type checkers take no classes as keys.
+encoder = cast("Callable[[type[Struct], int], Encoder]", cache(_encoder))
+"""`encoder(cls, version)(message, put)`. Use `encode_message` where errors matter. Raises UnsupportedVersion."""
+
+decoder = cast("Callable[[type[Struct], int], Decoder]", cache(_decoder))
+"""`decoder(cls, version)(memoryview, pos=0, left=ITEMS_MAX)` gives (message, pos). Use `decode_message` where errors matter.
+Raises UnsupportedVersion."""
 
 
 def encode_source(cls: type[Struct], version: int) -> tuple[str, dict[str, Any]]:
@@ -119,7 +122,7 @@ def encode_parts(message: Struct, version: int, parts: list[Buffer]) -> None:
 
     Raises InvalidField for a value that its field cannot carry, UnsupportedVersion for one that the version cannot.
     """
-    encode, _ = codec(type(message), version)
+    encode = encoder(type(message), version)
     try:
         encode(message, parts.append)
     except (layout_error, TypeError, ValueError, AttributeError, OverflowError) as error:
@@ -148,7 +151,7 @@ def decode_message(
     """
     view = data if data.__class__ is memoryview else memoryview(data)
     try:
-        message, pos = codec(cls, version).decode(view, 0, items_max)
+        message, pos = decoder(cls, version)(view, 0, items_max)
     except (layout_error, IndexError) as error:
         raise MalformedMessage(f"{cls.__name__} version {version} ends after {len(view)} bytes") from error
     except TooManyItems as error:
