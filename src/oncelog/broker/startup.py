@@ -259,7 +259,11 @@ async def listen_for_metrics(parts: Assembly) -> None:
 
         is_one_of_several = processes.count > 1  # whose numbers are shown together
         told = parts.node.config.metrics_listen
-        address = (processes.metrics_host(parts.node.node_id), 0) if is_one_of_several else address_from(told)
+        address = (
+            (processes.metrics_host(parts.node.node_id), 0)
+            if is_one_of_several
+            else address_from(told, "metrics.listen")
+        )
         endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready, parts.host.worker)
         listener = await parts.host.network.listen(*address, endpoint)
         parts.metrics_listener = listener

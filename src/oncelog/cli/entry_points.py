@@ -7,11 +7,13 @@ import sys
 
 from oncelog.cli.plain_serve import plain_options, serve_and_exit
 from oncelog.cli.signals import end_at_once, hear
+from oncelog.cli.standard_streams import occupy
 
 
 def oncelog() -> None:
     """`oncelog`."""
     hear(end_at_once)
+    occupy()
     options = plain_options(sys.argv[1:], os.environ)
     if options is not None:
         serve_and_exit(options)
@@ -23,6 +25,7 @@ def oncelog() -> None:
 def kafka_transactions() -> None:
     """`kafka-transactions`."""
     hear(end_at_once)
+    occupy()
     from oncelog.cli.transactions.kafka_transactions import main
 
     main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -141,6 +142,9 @@ def root(**_: Any) -> None:
     """
 
 
+CANNOT_BE_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 def refuse_without_assertions() -> None:
     """Invariants are assertions: with `python -O` a broken one would go on and write."""
     if not __debug__:
@@ -153,5 +157,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     refuse_without_assertions()
     try:
         root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
+    except OSError as error:  # of what click itself writes: help, the version
+        if error.filename is not None or error.errno not in CANNOT_BE_WRITTEN:
+            raise
+        click.echo(f"error: cannot write to stdout: {error.strerror}", err=True)
+        sys.exit(EXIT_FAILURE)
     finally:
         end()

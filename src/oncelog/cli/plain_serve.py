@@ -62,8 +62,6 @@ def serve_and_exit(options: Mapping[str, Any]) -> NoReturn:
     """All of a process whose options are plain."""
     try:
         status = load_and_serve(**options)
-    except BrokenPipeError:  # nobody reads that it is ready; as click says it
-        status = 1
     finally:
         end()
     sys.exit(status)

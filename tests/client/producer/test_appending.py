@@ -476,6 +476,37 @@ def test_a_send_that_is_cancelled_has_sent_nothing(world, batch_size, turns, is_
 
 
 @pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
+@settings(max_examples=30)
+@given(
+    rounds=st.lists(st.integers(1, 12), min_size=1, max_size=6),
+    batch_size=st.sampled_from((100, 400, 100_000)),
+    buffer_memory=st.sampled_from((600, 100_000)),
+    is_plain=st.booleans(),
+    flushes=st.booleans(),
+)
+def test_sends_that_begin_one_after_the_other_are_taken_in_that_order(
+    world, rounds, batch_size, buffer_memory, is_plain, flushes
+):
+    async def work(loop):
+        loop.random.shuffle = lambda handles: None  # as event loops are; the simulator's begins tasks in any order
+        broker = ScriptedBroker()
+        due = [[b"%d-%d" % (number, each) for each in range(count)] for number, count in enumerate(rounds)]
+        async with producer_of(world, broker, batch_size=batch_size, buffer_memory=buffer_memory) as p:
+            if not is_plain:
+                p._send_with(None, p._sending)
+            for values in due:
+                await asyncio.gather(*(p.send("t", value, partition=0) for value in values))
+                if flushes:
+                    await p.flush()
+            await p.flush()
+        assert [value for *_, values in broker.produced() for value in values] == [
+            each for values in due for each in values
+        ]
+
+    run(work)
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.name)
 def test_what_send_gives_is_waited_for_as_a_future(world):
     async def work():
         broker = ScriptedBroker()

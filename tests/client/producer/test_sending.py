@@ -7,6 +7,7 @@ import pytest
 from evidence.world.client import NO_ANSWER, ScriptedBroker, producer, run
 
 from oncelog import Admin, Broker, Producer, errors
+from oncelog.client.delivery import Delivery
 from oncelog.wire.api import ApiKey
 
 
@@ -119,5 +120,81 @@ def test_who_gives_up_waiting_for_room_lets_the_next_one_in():
             assert waiting[2].done(), "it fits beside what is on its way"
             assert (await first).offset >= 0
             assert (await waiting[2].result()).offset >= 0
+
+    run(work)
+
+
+class SlowTopics:
+    """Metadata that takes as long as it is told to, each time anew; None fails."""
+
+    def __init__(self, producer, *delays_s):
+        self.delays_s, self.asked, self.real = list(delays_s), 0, producer._sending.topic
+        producer._sending.topic = self.topic
+
+    async def topic(self, topic, **options):
+        self.asked += 1
+        delay_s = self.delays_s.pop(0)
+        await asyncio.sleep(delay_s or 0)
+        if delay_s is None:
+            raise errors.UnknownTopicOrPartition(f"topic {topic!r}")
+        return await self.real(topic, **options)
+
+
+def as_event_loops_are(loop):
+    loop.random.shuffle = lambda handles: None  # the simulator's begins tasks in any order
+
+
+def test_the_first_burst_to_a_topic_is_stored_in_its_order():
+    """Each asked and waited for itself, with a back-off of its own: Apache Kafka answers a topic that is being made so."""
+
+    async def work(loop):
+        as_event_loops_are(loop)
+        broker = ScriptedBroker()
+        async with producer(broker, batch_size=100) as p:
+            topics = SlowTopics(p, 3, 2, 1, 0)
+            sends = [asyncio.ensure_future(p.send("t", b"%d" % each, partition=0)) for each in range(4)]
+            await asyncio.wait(sends[:1])
+            late = asyncio.ensure_future(p.send("t", b"4", partition=0))
+            await asyncio.gather(*sends, late)
+            await p.flush()
+            assert topics.asked == 1
+        assert [value for *_, values in broker.produced() for value in values] == [b"0", b"1", b"2", b"3", b"4"]
+
+    run(work)
+
+
+def test_who_asks_for_a_topic_and_is_cancelled_leaves_it_to_the_next():
+    async def work(loop):
+        as_event_loops_are(loop)
+        broker = ScriptedBroker()
+        async with producer(broker) as p:
+            topics = SlowTopics(p, 1, 1)
+            sends = [asyncio.ensure_future(p.send("t", b"%d" % each, partition=0)) for each in range(4)]
+            await asyncio.sleep(0.5)
+            sends[0].cancel()
+            sends[2].cancel()
+            assert [type(each) for each in await asyncio.gather(*sends, return_exceptions=True)] == [
+                asyncio.CancelledError,
+                Delivery,
+                asyncio.CancelledError,
+                Delivery,
+            ]
+            await p.flush()
+            assert (topics.asked, p._sending._waiting) == (2, {})
+        assert [value for *_, values in broker.produced() for value in values] == [b"1", b"3"]
+
+    run(work)
+
+
+def test_a_topic_that_cannot_be_had_is_told_to_all_who_wait_for_it():
+    async def work(loop):
+        as_event_loops_are(loop)
+        async with producer(ScriptedBroker()) as p:
+            topics = SlowTopics(p, None, 0)
+            sends = [p.send("t", b"v", partition=0) for _ in range(3)]
+            told = await asyncio.gather(*sends, return_exceptions=True)
+            assert [type(each) for each in told] == [errors.UnknownTopicOrPartition] * 3
+            assert topics.asked == 1
+            await p.send("t", b"v", partition=0)
 
     run(work)

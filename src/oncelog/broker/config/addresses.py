@@ -36,11 +36,15 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-def address_from(text: str) -> Address:
-    """The address of "host:port", "[v6]:port", ":port" or "PLAINTEXT://host:port". Raises ConfigInvalid."""
-    found = _named(text)
+def address_from(text: str, key: str = "") -> Address:
+    """The address of "host:port", "[v6]:port", ":port" or "PLAINTEXT://host:port". Raises ConfigInvalid, which names `key`."""
+    where = f"{key}: " if key else ""
+    try:
+        found = _named(text)
+    except ConfigInvalid as error:
+        raise ConfigInvalid(f"{where}{error}") from error
     if found.name != "PLAINTEXT":
-        raise ConfigInvalid(f"address {text[:80]!r}: expected HOST:PORT")
+        raise ConfigInvalid(f"{where}address {text[:80]!r}: expected HOST:PORT")
     return Address(found.host, found.port)
 
 

@@ -66,6 +66,8 @@ def serve_main(
     _log_to_stderr(log_level, "" if own.count == 1 else f" [{own.index}]")
     raise_open_files_limit()
     try:
+        if "" in (data_dir, config_file):
+            raise ConfigInvalid(f"{'--data-dir' if data_dir == '' else '--config'} names nothing")
         values = _config_values(config_file, config)
         if insecure:
             values["oncelog.insecure.listeners"] = "true"
@@ -189,7 +191,12 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
         return status_of(ended)
     gc.freeze()  # what was loaded stays: it need not be looked at in every collection
     gc.set_threshold(*COLLECT_AFTER)
-    print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
+    try:
+        print(f"ready {broker.advertised_address} node={broker.node_id} cluster={broker.cluster_id}", flush=True)
+    except OSError as error:
+        print(f"oncelog serve: stopped, since nobody can be told that it is ready: {error.strerror}", file=sys.stderr)
+        await broker.stop()
+        return 1
     warm_up(loop, broker.node)
     loop.call_later(KEEP_MEMORY_AFTER_S, keep_freed_memory)
     assert broker.failure is not None

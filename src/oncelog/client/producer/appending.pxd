@@ -62,9 +62,6 @@ cdef class Appender:
     @cython.locals(now_ns="long long")
     cdef long long moment_ms(self) except? -1
 
-    @cython.locals(was_owed=bint)
-    cpdef bint turn_was_owed(self) except -1
-
     cpdef put(self, where, record, Py_ssize_t size_bytes)
 
     cdef bint takes_records(self) except -1

@@ -174,11 +174,6 @@ class Appender:
         now_ns = time_ns()
         return now_ns // 1_000_000
 
-    def turn_was_owed(self) -> bool:
-        """Whether who sends next has to let the loop run first; now somebody does."""
-        was_owed, self.owes_turn = self.owes_turn, False
-        return was_owed
-
     def begin(self, home: AbstractEventLoop) -> None:
         """From now on records are taken, in this event loop."""
         self.home = home

@@ -283,8 +283,10 @@ class Producer(SendsNow, HasInstanceId):
         """
         delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
-            if self._appender.turn_was_owed():
-                await asyncio.sleep(0)  # before the record is taken: a send that is cancelled has sent nothing
+            if self._appender.owes_turn:
+                # Before the record is taken: a send that is cancelled has sent nothing. Who begins meanwhile waits behind it.
+                await asyncio.sleep(0)
+                self._appender.owes_turn = False
                 delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
             if delivery is None:
                 return await self._sending.send(topic, value, key, headers, partition, timestamp_ms)

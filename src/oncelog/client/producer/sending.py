@@ -71,6 +71,9 @@ class Sending:
         self._accumulator, self._sender, self._sticky = accumulator, sender, sticky
         self._appender, self._interceptors, self._tracing = appender, interceptors, tracing
         self._now_ms, self._check_may_send, self._is_stopping = now_ms, check_may_send, is_stopping
+        self._waiting: dict[
+            str, list[asyncio.Future[Exception | None]]
+        ] = {}  # by topic that a send asks for: the sends behind it
 
     async def send(
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
@@ -91,7 +94,7 @@ class Sending:
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
-        view = self._known(topic) or await self.topic(topic)
+        view = self._known(topic) or await self._topic_in_turn(topic)
         if partition is not None and _number(partition) not in view.partitions:
             view = await self._asked_anew(topic)
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
@@ -159,6 +162,38 @@ class Sending:
         if self._interceptors:
             delivery.look_on(self._acknowledged)
         return delivery
+
+    async def _topic_in_turn(self, topic: str) -> TopicView:
+        """As `topic`. Of the sends that wait for a topic one asks, and they go on in the order in which they began; where each
+        asked again after a time of its own, the records of the first burst to a new topic were stored in any order."""
+        arguments.text("topic", topic)
+        view = None
+        while view is None:
+            waiting = self._waiting.get(topic)
+            if waiting is None:
+                return await self._ask_for(topic)
+            waiting.append(turn := asyncio.get_running_loop().create_future())
+            failed = await turn
+            if failed is not None:
+                raise failed
+            view = self._known(topic)
+        return view
+
+    async def _ask_for(self, topic: str) -> TopicView:
+        waiting: list[asyncio.Future[Exception | None]] = []
+        self._waiting[topic] = waiting
+        failed: Exception | None = None
+        try:
+            return await self.topic(topic)
+        except Exception as error:
+            failed = error
+            raise
+        finally:  # cancelled, it leaves it to the next one to ask
+            del self._waiting[topic]
+            self._appender.owes_turn |= bool(waiting)  # who begins now goes behind them
+            for turn in waiting:
+                if not turn.done():
+                    turn.set_result(failed)
 
     async def topic(self, topic: str, *, may_create: bool = True) -> TopicView:
         """What is known of a topic, waited for at most `max_block_ms`."""

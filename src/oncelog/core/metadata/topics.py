@@ -56,7 +56,8 @@ def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Def
     count = _partition_count(asked, defaults)
     if isinstance(count, Refusal):
         return count
-    if asked.name not in INTERNAL_TOPICS:  # without those there are no groups and transactions
+    # Without the internal ones, of the size that the broker makes them in, there are no groups and transactions.
+    if asked.name not in INTERNAL_TOPICS or count > defaults.partition_count:
         full = _no_room(metadata, defaults, 1, count)
         if full:
             return full
