@@ -80,7 +80,10 @@ def test_topics_and_partitions_are_bounded(tmp_path):
             assert reply.topics[0].error_code != E.NONE
             assert broker.metrics.limit_hits("oncelog.max.topics") == 2
             await client.init("tx")  # the coordinators' own topic is made all the same
-            for name in ("__consumer_offsets", "__share_group_state"):  # of another size than the broker's it is anybody's
+            for name in (
+                "__consumer_offsets",
+                "__share_group_state",
+            ):  # of another size than the broker's it is anybody's
                 assert await create(name, 9_000) == E.POLICY_VIOLATION
             assert await create("__consumer_offsets", -1) == E.NONE
 
