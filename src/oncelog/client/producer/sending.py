@@ -185,7 +185,7 @@ class Sending:
         failed: Exception | None = None
         try:
             return await self.topic(topic)
-        except Exception as error:
+        except (KafkaError, IllegalState) as error:
             failed = error
             raise
         finally:  # cancelled, it leaves it to the next one to ask
