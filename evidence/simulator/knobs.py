@@ -85,7 +85,14 @@ def _table() -> Iterator[Knob]:
     yield from _other_constants()
     yield from _broker_keys()
     yield from _client_options()
-    yield from _journal_constants()  # last, so that what a seed draws of the others stays what it was
+    yield from _journal_constants()  # late, so that what a seed draws of the others stays what it was
+    yield from _large_request_constants()
+
+
+def _large_request_constants() -> Iterator[Knob]:
+    yield from _constants("oncelog.broker.network.connection", STAGE_SIZE_BYTES=(16, 1 << 18))
+    yield from _constants("oncelog.wire.frame", OWN_MEMORY_SIZE_BYTES_MIN=(16, 1 << 20), OWN_MEMORY_FACTOR=(2, 1 << 10))
+    yield from _constants("oncelog.log.partition_log", WRITTEN_LATER_SIZE_BYTES_MIN=(1, 1 << 20))
 
 
 def _journal_constants() -> Iterator[Knob]:
@@ -118,9 +125,7 @@ def _journal_constants() -> Iterator[Knob]:
 
 def _broker_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.broker.broker", DRAIN_TIMEOUT_S=(0.05, 10.0))
-    yield from _constants(
-        "oncelog.broker.network.connection", JOINED_SIZE_BYTES_MAX=(0, 1 << 20), STAGE_SIZE_BYTES=(16, 1 << 18)
-    )
+    yield from _constants("oncelog.broker.network.connection", JOINED_SIZE_BYTES_MAX=(0, 1 << 20))
     yield from _constants("oncelog.broker.partitions.flusher", LEFTOVER_INTERVAL_S=(0.01, 2.0))
     yield from _constants("oncelog.broker.gauges", LAGGING_PARTITIONS_MAX=(1, 1000), LAG_INTERVAL_S=(0.01, 10.0))
     yield from _constants("oncelog.broker.handlers.metadata.create_topics", TOPICS_OF_CHANGE_MAX=(1, 1000))
@@ -195,13 +200,7 @@ def _other_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.log.partition_log", SNAPSHOTS_KEPT=(1, 10))
     yield from _constants("oncelog.log.segment", _WALK_CHUNK_BYTES=(61, 1 << 20))
     yield from _constants("oncelog.wire.compression", _XERIAL_BLOCK_BYTES=(1, 1 << 20), _ZSTD_INPUT_BYTES=(1, 1 << 16))
-    yield from _constants(
-        "oncelog.wire.frame",
-        KEPT_SHARE=(1, 1 << 20),
-        OWN_MEMORY_SIZE_BYTES_MIN=(16, 1 << 20),
-        OWN_MEMORY_FACTOR=(2, 1 << 10),
-    )
-    yield from _constants("oncelog.log.partition_log", WRITTEN_LATER_SIZE_BYTES_MIN=(1, 1 << 20))
+    yield from _constants("oncelog.wire.frame", KEPT_SHARE=(1, 1 << 20))
     yield from _constants("oncelog.wire.frame_buffer", STAGE_BYTES=(64, 1 << 20), FIRST_BYTES=(16, 1 << 20))
 
 
