@@ -80,14 +80,14 @@ class RealSyncer:
         pool = self._pool_here()
         plain = [each for each in files if type(each) is RealFile] if pool is not None else []
         others = files if not plain else [each for each in files if type(each) is not RealFile]
-        writes = [each for each in others if _is_for_pool(each)] if pool is not None else []
+        writes: list[Any] = [each for each in others if _is_for_pool(each)] if pool is not None else []
         if writes:
             others = [each for each in others if not _is_for_pool(each)]
         call = _Call(bool(plain) + bool(writes) + bool(others))
         if pool is not None and plain:
-            self._submit(pool, plain, call)
+            self._submit(pool, "sync", [(each, None) for each in plain], call)
         if pool is not None and writes:
-            self._submit_writes(pool, writes, call)
+            self._submit(pool, "write", [(each.file, write) for each in writes for write in each.batches], call)
         if others:
             self._python.begin(others, call)
         return call.done
@@ -119,28 +119,20 @@ class RealSyncer:
         loop.add_reader(self._pool.fileno(), self._take_ended)
         return self._pool
 
-    def _submit(self, pool: Pool, files: list[RealFile], call: _Call) -> None:
-        is_open = [(each, descriptor) for each in files if (descriptor := each.begin_sync()) >= 0]
-        if not is_open:
-            call.part_ended(None)  # closed meanwhile: there is nothing to make durable for anybody
-            return
-        token = pool.submit([descriptor for _, descriptor in is_open])
-        self._under_way[token] = (call, [each for each, _ in is_open], "sync")
-
-    def _submit_writes(self, pool: Pool, writes: Sequence[Any], call: _Call) -> None:
+    def _submit(
+        self, pool: Pool, what: str, wanted: Sequence[tuple[RealFile, tuple[int, Buffer] | None]], call: _Call
+    ) -> None:
         files: list[RealFile] = []
-        items: list[tuple[int, int, Buffer]] = []
-        for each in writes:
-            file = each.file
-            for position, data in each.batches:
-                descriptor = file.begin_sync()
-                if descriptor >= 0:  # closed meanwhile: nobody reads it any more
-                    files.append(file)
-                    items.append((descriptor, position, data))
+        items: list[int | tuple[int, int, Buffer]] = []
+        for file, write in wanted:
+            descriptor = file.begin_sync()
+            if descriptor >= 0:  # else closed meanwhile: there is nothing to do for anybody
+                files.append(file)
+                items.append(descriptor if write is None else (descriptor, *write))
         if not items:
             call.part_ended(None)
             return
-        self._under_way[pool.submit(items)] = (call, files, "write")
+        self._under_way[pool.submit(items)] = (call, files, what)
 
     def _take_ended(self) -> None:
         assert self._pool is not None

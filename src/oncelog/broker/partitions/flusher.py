@@ -136,9 +136,7 @@ class Flusher:
         self._interval_s = {"fsync": LEFTOVER_INTERVAL_S, "interval": interval_ms / 1000}.get(policy)
         self._wanted: dict[Committable, None] = {}
         self._dirty: dict[Committable, None] = {}
-        self._uncommitted: dict[
-            Committable, None
-        ] = {}  # where no commit waits for a sync: what nobody may have waited for
+        self._uncommitted: dict[Committable, None] = {}  # where nothing is ever synced: what nobody may have waited for
         self._writing_count = 0  # partitions with a write under way
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
@@ -152,7 +150,7 @@ class Flusher:
     def appended(self, partition: Committable) -> None:
         """Something was appended; nobody waits for it (yet)."""
         self._dirty[partition] = None
-        if not self._waits_for_sync:
+        if self._interval_s is None:
             self._uncommitted[partition] = None
 
     def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
@@ -205,11 +203,12 @@ class Flusher:
             self._writing_count -= 1
 
     async def run_leftovers(self) -> None:
-        """For ever: sync what was appended and nobody waits for, or commit it where no commit waits for a sync."""
+        """For ever: sync what was appended and nobody waits for, or commit it where nothing is ever synced."""
+        while self._interval_s is not None:
+            await asyncio.sleep(self._interval_s)
+            await self.sync(list(self._dirty))
         while True:
-            await asyncio.sleep(LEFTOVER_INTERVAL_S if self._interval_s is None else self._interval_s)
-            if self._interval_s is not None:
-                await self.sync(list(self._dirty))
+            await asyncio.sleep(LEFTOVER_INTERVAL_S)
             for each in self._uncommitted:
                 self.want(each)
             self._uncommitted.clear()
