@@ -31,7 +31,7 @@ EFFECTS = {
     "_sync_opened", "rename", "replace", "replace_whole", "announce", "finish", "note_failed_sync", "expect_failed_sync",
     "expect_failed_syncs", "note_expected", "forget_failed_sync",
     "rewrite_after_failed_sync", "write_clean_shutdown", "_mark_unsynced", "names_changed", "make_durable_directory",
-    "_store_recovery_points", "write_aside", "_write_checkpoint", "_write_leader_epochs", "_write_snapshot",
+    "_store_recovery_points", "write_aside", "write_now", "_write_checkpoint", "_write_leader_epochs", "_write_snapshot",
     "checkpoint_aside", "checkpoint", "_with_windows", "keep_tail", "_write_anew", "adopt_recovered",
     "remove_journal", "_make_durable", "commit", "pin", "end",
 }  # fmt: skip

@@ -12,10 +12,10 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
-from oncelog.broker.partitions.checkpoint_file import CheckpointFile
+from oncelog.broker.partitions.checkpoints import Checkpoints
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
@@ -86,14 +86,8 @@ class Partitions:
         self._damaged: dict[TopicPartition, str] = {}
         self._unopened: dict[TopicPartition, None] = {}  # cleanly closed by the last stop, and not needed yet
         self._settings = KnownSettings()
-        self._log_starts: dict[TopicPartition, int] = {}
-        self._recovery_points: dict[TopicPartition, int] = {}
-        self._cleaned: dict[TopicPartition, int] = {}
-        self._worker, self._syncer = worker, syncer
-        self._checkpoints = {
-            name: CheckpointFile(files.files, data_directory, name)
-            for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
-        }
+        self._syncer = syncer
+        self._checkpoints = Checkpoints(files.files, data_directory, worker, syncer, lambda: self._new_names)
         self._windows = ProducerWindowsFile(files.files, data_directory)
         self._aborted = AbortedChecksumsFile(files.files, data_directory)
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
@@ -168,23 +162,14 @@ class Partitions:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
         logs before, and with `is_cut` (the power went) they are cut where it ends. What the last stop closed cleanly is opened
         when it is needed, or by `open_rest`. Raises StorageError."""
-        self._recovery_points = self._checkpoints[RECOVERY_POINTS].read_needed()
-        self._log_starts = self._checkpoints[LOG_START_OFFSETS].read_needed()
+        checkpoints = self._checkpoints
+        checkpoints.read()
         try:
             self._windows.read()
         except CorruptIndex as error:
             _log.warning("%s; what was in flight over two crashes in a row is not recognised when it is retried", error)
-        try:
-            self._cleaned = self._checkpoints[CLEANED_OFFSETS].read()
-        except StorageError as error:
-            _log.warning("%s; every compacted log is cleaned from its start again", error)
-        known = {
-            RECOVERY_POINTS: self._recovery_points,
-            LOG_START_OFFSETS: self._log_starts,
-            CLEANED_OFFSETS: self._cleaned,
-        }
         directories = dict.fromkeys(
-            settle(self._files.files, self._directory, self._metadata, known, self._write_checkpoint)
+            settle(self._files.files, self._directory, self._metadata, checkpoints.by_file(), checkpoints.write_now)
         )
         if is_clean:
             if (problem := self._aborted.read()) is not None:
@@ -193,7 +178,9 @@ class Partitions:
             self._note_missing(directories)
             return
         failed_sync.note_expected(self._files.files, self._directory)
-        unproven = {name for name in directories if not self._recovery_points.get(name)}  # else all was synced once
+        unproven = {
+            each for each in directories if not checkpoints.recovery_points.get(each)
+        }  # else all was synced once
         failed_sync.make_names_again(
             self._files.files, self._directory, [str(name) for name in directories if name in unproven]
         )
@@ -214,7 +201,7 @@ class Partitions:
                 # What the journal had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
                 await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
                 end_offset = ends.get((topic.topic_id, name.partition), 0)
-                self._recovery_points[name] = max(self._recovery_points.get(name, 0), end_offset)
+                checkpoints.recovery_points[name] = max(checkpoints.recovery_points.get(name, 0), end_offset)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
             report.opened()
             if len(opened) >= TOGETHER_MAX:
@@ -230,7 +217,7 @@ class Partitions:
         report.ended()
 
     def _note_missing(self, there: Container[TopicPartition]) -> None:
-        lost = missing(self._directory, self._recovery_points, there, self.led)
+        lost = missing(self._directory, self._checkpoints.recovery_points, there, self.led)
         for name, reason in lost.items():
             _log.critical("partition %s is damaged and stays offline: %s", name, reason)
         self._damaged |= lost
@@ -280,14 +267,14 @@ class Partitions:
                 for each in self._create_directory(name, topic):
                     each.sync()
                 directories[name] = None
-            return LogPlace(f"{self._directory}/{name}", self._recovery_points.get(name, 0))
+            return LogPlace(f"{self._directory}/{name}", self._checkpoints.recovery_points.get(name, 0))
 
         return put_back(self._files.files, journal, place_of)
 
     def _store_recovery_points(self) -> None:
         """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
         first checkpoint would need longer each time. Raises StorageError."""
-        self._with_windows(lambda: self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now()))
+        self._with_windows(lambda: self._checkpoints.write_now(RECOVERY_POINTS, self._recovery_points_now()))
         for each in self:
             self._recovery_point_stored(each, each.log.recovery_point)
 
@@ -363,13 +350,13 @@ class Partitions:
         config = self._config()
         chosen = self._settings_of(topic)
         rules = Partition(rules_config(config))
-        log_start_offset = self._log_starts.get(name, 0)
+        log_start_offset = self._checkpoints.log_starts.get(name, 0)
         report = recover(
             self._files,
             f"{self._directory}/{name}",
             self._log_config(name, chosen),
             rules,
-            recovery_point=self._recovery_points.get(name, 0),
+            recovery_point=self._checkpoints.recovery_points.get(name, 0),
             log_start_offset=log_start_offset,
             is_clean=is_clean,
             sync=False,  # the caller's part: with many others, or with the first append
@@ -387,7 +374,7 @@ class Partitions:
 
     def _log_config(self, name: TopicPartition, chosen: TopicSettings) -> LogConfig:
         is_cleaned_soon = name.topic in INTERNAL_TOPICS and self._config().log_cleaner_enable
-        return log_config(chosen, was_cleaned=name in self._cleaned, is_cleaned_soon=is_cleaned_soon)
+        return log_config(chosen, was_cleaned=name in self._checkpoints.cleaned, is_cleaned_soon=is_cleaned_soon)
 
     def _settings_of(self, topic: Topic) -> TopicSettings:
         return self._settings.of(topic, self._config())
@@ -406,8 +393,8 @@ class Partitions:
     def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
         """Move a log's start up: first its checkpoint, then the files. Raises StorageError."""
         if log_start_offset > partition.rules.log_start_offset:
-            self._log_starts[partition.name] = log_start_offset
-            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+            self._checkpoints.log_starts[partition.name] = log_start_offset
+            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
             self._move_start(partition, log_start_offset)
 
     def _move_start(self, partition: LocalPartition, log_start_offset: int) -> None:
@@ -454,8 +441,8 @@ class Partitions:
             moves.append((partition, past[-1].end_offset))
             count += len(past)
         if moves:
-            self._log_starts |= {partition.name: offset for partition, offset in moves}
-            self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
+            self._checkpoints.log_starts |= {partition.name: offset for partition, offset in moves}
+            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
         for partition, offset in moves:
             self._move_start(partition, offset)
         return count
@@ -478,9 +465,7 @@ class Partitions:
         failures: list[StorageError] = []
         for topic, name in ((each, name) for each in topics for name in each.partitions()):
             self._damaged.pop(name, None)
-            self._log_starts.pop(name, None)
-            self._recovery_points.pop(name, None)
-            self._cleaned.pop(name, None)
+            self._checkpoints.forget(name)
             self._retention_due.pop(name, None)
             self._unopened.pop(name, None)
             if (partition := self._partitions.pop(name, None)) is not None:
@@ -520,10 +505,10 @@ class Partitions:
     def checkpoint(self) -> None:
         """Write the checkpoint files; then logs may drop what only an older recovery point needed. Raises StorageError."""
         stored = [(each, each.log.recovery_point) for each in self]
-        self._write_checkpoint(RECOVERY_POINTS, self._recovery_points_now())
-        self._write_checkpoint(HIGH_WATERMARKS, self._high_watermarks_now())
-        self._write_checkpoint(LOG_START_OFFSETS, self._log_starts)
-        self._write_checkpoint(CLEANED_OFFSETS, self._cleaned)
+        self._checkpoints.write_now(RECOVERY_POINTS, self._recovery_points_now())
+        self._checkpoints.write_now(HIGH_WATERMARKS, self._high_watermarks_now())
+        self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
+        self._checkpoints.write_now(CLEANED_OFFSETS, self._checkpoints.cleaned)
         self._has_past = False
         for partition, recovery_point in stored:
             self._recovery_point_stored(partition, recovery_point)
@@ -532,8 +517,8 @@ class Partitions:
         """The same from time to time, without holding the loop; False where another one came between. Raises StorageError."""
         async with self._writing_aside:
             stored = [(each, each.log.recovery_point) for each in self]
-            is_newest = await self._write_aside(RECOVERY_POINTS, self._recovery_points_now())
-            await self._write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
+            is_newest = await self._checkpoints.write_aside(RECOVERY_POINTS, self._recovery_points_now())
+            await self._checkpoints.write_aside(HIGH_WATERMARKS, self._high_watermarks_now())
             for index, (partition, recovery_point) in enumerate(stored):
                 if is_newest and self._partitions.get(partition.name) is partition:
                     self._recovery_point_stored(partition, recovery_point)
@@ -544,17 +529,13 @@ class Partitions:
     def _recovery_points_now(self) -> dict[TopicPartition, int]:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
         # And so does one that was not opened.
-        return self._known_at_the_start(self._damaged, self._unopened) | {
-            each.name: each.log.recovery_point for each in self
-        }
-
-    def _known_at_the_start(self, *which: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        names = itertools.chain(*which)
-        return {name: self._recovery_points[name] for name in names if name in self._recovery_points}
+        kept = self._checkpoints.recovery_points_of(itertools.chain(self._damaged, self._unopened))
+        return kept | {each.name: each.log.recovery_point for each in self}
 
     def _high_watermarks_now(self) -> dict[TopicPartition, int]:
         # A clean stop leaves all three at the log's end: recovery point, high watermark, and what was synced.
-        return self._known_at_the_start(self._unopened) | {each.name: each.rules.high_watermark for each in self}
+        kept = self._checkpoints.recovery_points_of(self._unopened)
+        return kept | {each.name: each.rules.high_watermark for each in self}
 
     def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
         if not partition.is_offline:
@@ -563,22 +544,14 @@ class Partitions:
 
     def cleaned_offset(self, name: TopicPartition) -> int | None:
         """Up to where the partition was cleaned; None where it never was."""
-        return self._cleaned.get(name)
+        return self._checkpoints.cleaned.get(name)
 
     async def note_cleaned(self, partition: LocalPartition, end_offset: int) -> None:
         """Store the cleaned offset. From now on the log may have gaps, whatever its policy becomes. Raises StorageError."""
-        self._cleaned[partition.name] = end_offset
+        self._checkpoints.cleaned[partition.name] = end_offset
         partition.log.config = self._log_config(partition.name, partition.settings)
         async with self._writing_aside:
-            await self._write_aside(CLEANED_OFFSETS, dict(self._cleaned))
-
-    def _write_checkpoint(self, file_name: str, offsets: dict[TopicPartition, int]) -> None:
-        with lost_where_it_fails(lambda: self._new_names):
-            self._checkpoints[file_name].write(offsets)
-
-    async def _write_aside(self, file_name: str, offsets: dict[TopicPartition, int]) -> bool:
-        with lost_where_it_fails(lambda: self._new_names):
-            return await self._checkpoints[file_name].write_aside(offsets, self._worker, self._syncer)
+            await self._checkpoints.write_aside(CLEANED_OFFSETS, dict(self._checkpoints.cleaned))
 
     async def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
