@@ -163,6 +163,26 @@ def test_a_sync_that_fails_there_is_told_and_the_next_start_does_it_anew(operati
         assert all_there(files)
 
 
+@pytest.mark.parametrize("operation", range(1, 18))
+def test_a_power_cut_in_the_start_behind_one_whose_sync_failed_loses_no_directory(operation: int) -> None:
+    """The directory that they are moved into may have no name on the disk, though it is there: its sync is what failed."""
+    for seed in range(60):
+        files = named(seed, fails=False)
+        files.fail_at(1, Fault.SYNC_ERROR)
+        with pytest.raises(StorageError):
+            make_names_again(files, "data", NAMES)
+        files.kill()
+        bring_back(files, "data")
+        files.cut_power_at(operation)
+        try:
+            make_names_again(files, "data", NAMES)
+        except PowerCut:
+            files.crash(Keep.RANDOM)
+        files.heal()
+        bring_back(files, "data")
+        assert all_there(files)
+
+
 def test_nothing_is_done_for_nobody() -> None:
     files = SimFiles()
     make_names_again(files, "data", [])

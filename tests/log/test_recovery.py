@@ -628,7 +628,8 @@ def cut_where_the_journal_ends(world: World, journal_end_offset: int | None, rec
         world.config,
         NaiveProducers(),
         recovery_point=recovery_point,
-        journal_end_offset=journal_end_offset,
+        journal_end_offset=journal_end_offset or 0,
+        is_cut=journal_end_offset is not None,
     )
 
 
@@ -676,5 +677,12 @@ def test_a_log_that_ends_before_the_journal_is_damaged() -> None:
     for _ in range(4):
         world.append(value_bytes=600)
     world.files.flip_bit(log_path(world, 0), 800)
-    with pytest.raises(DamagedLog, match="ends at offset 0, but it was synced up to 4"):
+    with pytest.raises(
+        DamagedLog, match="offset 0: the batch at offset 0 fails its checksum; everything below 4 was synced"
+    ):
         cut_where_the_journal_ends(world, 4)
+    assert world.files.size_of(log_path(world, 0)) > 600, "nothing is cut"
+    shorter = World()
+    shorter.append(value_bytes=600)
+    with pytest.raises(DamagedLog, match="ends at offset 1, but it was synced up to 4"):
+        cut_where_the_journal_ends(shorter, 4)

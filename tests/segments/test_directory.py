@@ -7,7 +7,7 @@ import pathlib
 import pytest
 
 from oncelog.host.read_only_files import ReadOnlyFiles
-from oncelog.log.checkpoint_files import HIGH_WATERMARKS, RECOVERY_POINTS, offsets_to_bytes
+from oncelog.log.checkpoint_files import HIGH_WATERMARKS, OFFLINE_ENDS, RECOVERY_POINTS, offsets_to_bytes
 from oncelog.segments.directory import list_directory
 from oncelog.types import TopicPartition
 
@@ -22,6 +22,11 @@ def data(tmp_path: pathlib.Path) -> pathlib.Path:
     (tmp_path / RECOVERY_POINTS).write_bytes(offsets_to_bytes({HERE: 4, EMPTIED: 5, GONE: 6, NEVER: 0}))
     (tmp_path / HIGH_WATERMARKS).write_bytes(offsets_to_bytes({HERE: 4, GONE: 7, NEVER: 0}))
     return tmp_path
+
+
+def test_a_damaged_log_is_synced_further_than_its_indexes(data: pathlib.Path) -> None:
+    (data / OFFLINE_ENDS).write_bytes(offsets_to_bytes({HERE: 9}))
+    assert [each.recovery_point for each in list_directory(ReadOnlyFiles(), str(data)).partitions] == [9]
 
 
 def test_partitions_that_were_there_at_a_clean_stop(data: pathlib.Path) -> None:

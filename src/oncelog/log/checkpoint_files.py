@@ -2,7 +2,8 @@
 
 `recovery-point-offset-checkpoint`, `replication-offset-checkpoint` (high watermarks), `log-start-offset-checkpoint` and
 `cleaner-offset-checkpoint` lie in the data directory and are text: "0", the number of entries, then "topic partition
-offset" lines.
+offset" lines. Two are ours, of damaged logs that a start could not open: `offline-end-offset-checkpoint` says up to where they
+were synced, and `offline-cut-offset-checkpoint` where they are to be cut, of those that are.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 HIGH_WATERMARKS = "replication-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
+OFFLINE_ENDS = "offline-end-offset-checkpoint"
+OFFLINE_CUTS = "offline-cut-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_BYTES = b'{"version":0,"brokerEpoch":-1}'
 PARTITION_METADATA = "partition.metadata"

@@ -23,6 +23,7 @@ from oncelog.log.leftovers import base_offset_of
 
 MARKER = "sync-failed"
 MOVED_DIRECTORY = ".moved-to-be-named-again"  # there for as long as a start takes, and after one that was cut short
+ANEW_SUFFIX = ".anew"
 CHUNK_SIZE_BYTES = 1_048_576
 
 
@@ -122,6 +123,11 @@ def make_names_again(files: Files, data_directory: str, names: Sequence[str]) ->
     if not names:
         return
     moved = f"{data_directory}/{MOVED_DIRECTORY}"
+    if files.exists(moved):
+        # Its own name may be what an earlier start failed to sync, and what is moved into it would be lost with it. It is not
+        # removed: where the sync of a way back failed, the disk has that directory here.
+        files.rename(moved, f"{moved}{ANEW_SUFFIX}")
+        files.rename(f"{moved}{ANEW_SUFFIX}", moved)
     files.make_directory(moved)
     files.sync_directory(data_directory)
     for name in names:
@@ -129,15 +135,17 @@ def make_names_again(files: Files, data_directory: str, names: Sequence[str]) ->
         files.rename(f"{moved}/{name}", f"{data_directory}/{name}")
     files.sync_directory(moved)
     files.sync_directory(data_directory)
-    files.remove_directory(moved)
+    for each in (moved, f"{moved}{ANEW_SUFFIX}"):
+        if files.exists(each):
+            files.remove_directory(each)
 
 
 def bring_back(files: Files, data_directory: str) -> None:
     """Give the directories their names that an earlier `make_names_again` had moved. Raises StorageError."""
-    moved = f"{data_directory}/{MOVED_DIRECTORY}"
-    for name in files.list(moved) if files.exists(moved) else ():
-        if files.exists(path := f"{data_directory}/{name}"):
-            raise StorageError(
-                f"{path} and {moved}/{name} are both there: move away the one that is older, and start again"
-            )
-        files.rename(f"{moved}/{name}", path)
+    for moved in (f"{data_directory}/{MOVED_DIRECTORY}", f"{data_directory}/{MOVED_DIRECTORY}{ANEW_SUFFIX}"):
+        for name in files.list(moved) if files.exists(moved) else ():
+            if files.exists(path := f"{data_directory}/{name}"):
+                raise StorageError(
+                    f"{path} and {moved}/{name} are both there: move away the one that is older, and start again"
+                )
+            files.rename(f"{moved}/{name}", path)

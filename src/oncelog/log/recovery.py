@@ -77,15 +77,17 @@ def recover(
     is_clean: bool = False,
     sync: bool = True,
     windows: Mapping[int, Windows] | None = None,
-    journal_end_offset: int | None = None,
+    journal_end_offset: int = 0,
+    is_cut: bool = False,
     aborted: Checksums | None = None,
 ) -> RecoveryReport:
     """Open the log in `directory` (made by `checkpoint_files.create_partition_directory`, or empty).
 
     `recovery_point` and `log_start_offset` come from the checkpoints of the data directory (0 where they name none);
     `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage. `windows`, by
-    the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset`, after a power cut, is where a
-    replayed journal ends: the log is cut there, since what lies behind may depend on what was lost elsewhere. `aborted` is
+    the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset` is where a replayed
+    journal ends, which was synced: what is bad below it is damage. With `is_cut`, after a power cut, the log is cut there: what
+    lies behind may depend on what was lost elsewhere. `aborted` is
     what a clean stop noted of the transaction indexes: one that differs is built anew.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
@@ -101,6 +103,7 @@ def recover(
         is_clean=is_clean,
         windows=windows,
         journal_end_offset=journal_end_offset,
+        is_cut=is_cut,
         aborted=aborted,
     )
     try:
@@ -142,12 +145,12 @@ class _Opening:
         log_start_offset: int,
         is_clean: bool,
         windows: Mapping[int, Windows] | None,
-        journal_end_offset: int | None,
+        journal_end_offset: int,
+        is_cut: bool,
         aborted: Checksums | None,
     ) -> None:
         self.aborted = aborted
-        self.end_offset_max = INT64_MAX if journal_end_offset is None else max(journal_end_offset, recovery_point)
-        self.end_offset_min = 0 if journal_end_offset is None else self.end_offset_max
+        self.end_offset_max = max(journal_end_offset, recovery_point) if is_cut else INT64_MAX
         self.windows = windows or {}
         self.open_files = open_files
         self.files = open_files.files
@@ -155,10 +158,13 @@ class _Opening:
         self.config = config
         self.observer = observer
         self.log_start_offset = log_start_offset
+        self.is_clean = is_clean
         self.recovery_point = INT64_MAX if is_clean else recovery_point
-        # What is bad below it is damage. A log start never lies above what was synced.
+        # Everything below it is synced, with its indexes. A log start never lies above what was synced.
         self.known_synced_offset = max(recovery_point, log_start_offset)
         self.synced_offset = INT64_MAX if is_clean else self.known_synced_offset
+        # What is bad below it is damage: what the journal had was put back and synced, without its indexes.
+        self.whole_offset = max(self.synced_offset, journal_end_offset)
         self.notes: list[str] = []
         self.unsynced: list[str] = []
         self.names_are_unsynced = False
@@ -182,7 +188,7 @@ class _Opening:
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)
         end_offset = segments[-1].end_offset
-        known_end_offset = max(self.known_synced_offset, from_offset, self.end_offset_min)
+        known_end_offset = max(self.known_synced_offset, from_offset, 0 if self.is_clean else self.whole_offset)
         if end_offset < known_end_offset:
             raise DamagedLog(
                 f"{self.directory}: ends at offset {end_offset}, but it was synced up to {known_end_offset}"
@@ -375,7 +381,7 @@ class _Opening:
             write_again(self.open_files.get(segment.log_path), unsynced_position, scan.position)
             self.has_written_again = True
         is_stale = position < segment.size_bytes or segment.indexes_differ or aborted != aborted_before
-        if is_stale and (scan.problem is None or segment.end_offset >= self.synced_offset):
+        if is_stale and (scan.problem is None or segment.end_offset >= self.whole_offset):
             segment.set_aborted(aborted)
             segment.flush_indexes()
             self.unsynced += [*segment.paths[:3], *([segment.transaction_index_path] if aborted else [])]
@@ -410,8 +416,8 @@ class _Opening:
         segment, later = segments[index], segments[index + 1 :]
         offset = segment.end_offset
         where = f"{segment.log_path}: position {position}, offset {offset}: {problem}"
-        if offset < self.synced_offset:
-            known = "the end" if self.synced_offset == INT64_MAX else self.synced_offset
+        if offset < self.whole_offset:
+            known = "the end" if self.whole_offset == INT64_MAX else self.whole_offset
             raise DamagedLog(f"{where}; everything below {known} was synced, nothing is cut")
         name, data = keep_tail(self.files, self.directory, segment.log_path, position, offset)
         behind = valid_batches(data, offset)

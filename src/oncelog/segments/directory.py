@@ -15,6 +15,7 @@ from oncelog.log.checkpoint_files import (
     CLEANED_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
+    OFFLINE_ENDS,
     RECOVERY_POINTS,
     offsets_from_bytes,
 )
@@ -38,7 +39,7 @@ class PartitionFiles:
     segments: tuple[tuple[int, str], ...]  # base offset, path
     transaction_indexes: dict[int, str]  # base offset: path
     snapshots: tuple[tuple[int, str], ...]  # end offset, path
-    recovery_point: int  # this one and the next three: -1 where no checkpoint has it
+    recovery_point: int  # up to where it was synced; this one and the next three: -1 where no checkpoint has it
     high_watermark: int
     log_start_offset: int
     cleaned_offset: int
@@ -128,7 +129,7 @@ class _Checkpoints:
     @classmethod
     def read(cls, source: Source, found: DataDirectory, path: str) -> _Checkpoints:
         read = []
-        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS):
+        for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS, OFFLINE_ENDS):
             file = f"{path}/{name}"
             try:
                 data = source.read_whole(file) if source.exists(file) else b""
@@ -136,7 +137,11 @@ class _Checkpoints:
             except CorruptIndex as error:
                 found.problems.append((file, str(error)))
                 read.append({})
-        return cls(*read)
+        *others, offline_ends = read
+        checkpoints = cls(*others)
+        for where, end_offset in offline_ends.items():  # a damaged log: synced further than its indexes
+            checkpoints.recovery_points[where] = max(checkpoints.recovery_points.get(where, 0), end_offset)
+        return checkpoints
 
     def ends(self) -> dict[TopicPartition, int]:
         """How far each partition was synced; a clean stop writes both files, with the partitions that are there."""

@@ -26,6 +26,7 @@ from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch, build_batch
 
 DATA = "data"
+INT64_MAX = 2**63 - 1
 CONFIGS = {"segment.bytes": "2500", "index.interval.bytes": "200"}
 SMALL = {
     "oncelog.log.journal.SEGMENT_SIZE_BYTES": 3000,
@@ -35,8 +36,10 @@ SMALL = {
 }
 
 
-def batch_of(value_bytes: int = 10, count: int = 1) -> RecordBatch:
-    return RecordBatch(build_batch([(0, b"k", bytes([index % 251]) * value_bytes, ()) for index in range(count)]))
+def batch_of(value_bytes: int = 10, count: int = 1, timestamp: int = 0) -> RecordBatch:
+    return RecordBatch(
+        build_batch([(timestamp, b"k", bytes([index % 251]) * value_bytes, ()) for index in range(count)])
+    )
 
 
 class Appended(NamedTuple):
@@ -94,6 +97,10 @@ class JournalWorld:
         # Topics made anew though the disk refused to remove their predecessors' files: where neither had said durably whose
         # they are, records that nobody was told of may come back.
         self.not_removed: set[str] = set()
+        self.damage: dict[
+            TopicPartition, list[tuple[str, int, bytes, bytes]]
+        ] = {}  # path, position, there, in its place
+        self.was_offline: set[TopicPartition] = set()  # what of it survived is not known yet
         self.metadata = ClusterMetadata()
         for index in range(topics):
             self.make_topic("abcdefgh"[index], bytes([index + 1]) * 16)
@@ -147,9 +154,9 @@ class JournalWorld:
         assert found is not None
         return found
 
-    def append(self, topic: str, value_bytes: int = 10, *, waits: bool = True) -> int:
+    def append(self, topic: str, value_bytes: int = 10, *, waits: bool = True, timestamp: int = 0) -> int:
         """Append a batch, and note when it is acknowledged. Raises StorageError."""
-        partition, batch = self.partition(topic), batch_of(value_bytes)
+        partition, batch = self.partition(topic), batch_of(value_bytes, timestamp=timestamp)
         try:
             end_offset = partition.append(batch, now_ms=0)
         except PowerCut:
@@ -198,6 +205,29 @@ class JournalWorld:
         await self.start()
         self.check(is_cut=False, is_whole=True)
 
+    def damage_one(self, topic: str, share: float) -> None:
+        """Bit rot in a batch that was acknowledged; nobody notices yet. Without a journal it looks like a torn tail."""
+        name = TopicPartition(topic, 0)
+        acknowledged = self.acknowledged.get(name, 0)
+        batches = [each.data for each in self.history if each.name == name and each.end_offset <= acknowledged]
+        if not batches or not self.has_journal:
+            return
+        data = batches[int(share * len(batches))]
+        folder = f"{DATA}/{name}"
+        for path in [f"{folder}/{each}" for each in self.files.list(folder) if each.endswith(".log")]:
+            position = self.files.read_whole(path).find(data)
+            if position >= 0:
+                broken = bytes([*data[:-1], data[-1] ^ 1])
+                self.files.overwrite(path, position, data, broken)
+                self.damage.setdefault(name, []).append((path, position, broken, data))
+
+    def repair(self) -> None:
+        """Somebody puts back what was damaged."""
+        for places in self.damage.values():
+            for path, position, broken, data in places:
+                self.files.overwrite(path, position, broken, data)
+        self.damage.clear()
+
     # what must hold
 
     def ends(self) -> dict[TopicPartition, int]:
@@ -205,17 +235,28 @@ class JournalWorld:
 
     def check(self, *, is_cut: bool, is_whole: bool = False) -> None:
         """`is_cut`: the power went while there was a journal; `is_whole`: it did not go."""
+        offline = {name for name in self.acknowledged if self.partitions.is_offline(name)}
+        assert offline <= self.damage.keys(), "nothing is damaged there"
+        unclear, self.was_offline = self.was_offline, offline
         ends = self.ends()
         for name, end_offset in self.acknowledged.items():
-            assert ends.get(name, 0) >= end_offset, f"{name}: acknowledged up to {end_offset}, {ends.get(name, 0)} left"
-        survived = [each.end_offset <= ends.get(each.name, 0) for each in self.history]
+            if name not in offline:
+                left = ends.get(name, 0)
+                assert left >= end_offset, f"{name}: acknowledged up to {end_offset}, {left} left"
+        # One that is offline is cut when it is repaired, and then where all others are now.
+        cuts = dict.fromkeys(offline, INT64_MAX) | self.partitions._checkpoints.offline_cuts
+        ends_then = ends | cuts
+        survived = [each.end_offset <= ends_then.get(each.name, 0) for each in self.history]
         if is_cut:
             assert survived == sorted(survived, reverse=True), "what survives is a prefix over all partitions"
-        assert all(survived) or not is_whole
+        assert all(survived) or not is_whole or unclear
         self.history = [each for each, is_left in zip(self.history, survived, strict=True) if is_left]
         for partition in self.partitions:
-            if partition.name.topic in self.not_removed:
+            if partition.name.topic in self.not_removed or partition.name in self.damage:
                 continue
+            for segment in partition.log.segments:
+                times = [batch.max_timestamp for batch in segment.scan(0)] if segment.size_bytes else []
+                assert segment.largest_timestamp == max(times, default=-1)
             start = partition.log.log_start_offset
             expected = [e.data for e in self.history if e.name == partition.name and e.end_offset > start]
             assert [bytes(batch.data) for batch in partition.log.all_batches()] == expected

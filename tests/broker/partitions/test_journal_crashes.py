@@ -67,7 +67,7 @@ class Driven:
         match step:
             case ("append", str(topic), int(size_bytes), bool(waits)):
                 with contextlib.suppress(StorageError):
-                    world.append(topic, size_bytes, waits=waits)
+                    world.append(topic, size_bytes, waits=waits, timestamp=1_000 + len(world.history))
             case ("commit",):
                 await (flusher.commit() if world.has_journal else flusher.sync_all())
             case ("begin commit",):
@@ -99,6 +99,16 @@ class Driven:
             case ("crash", Keep() as keep):
                 await self._ended()
                 await self._crash(keep)
+            case ("damage", str(topic), float(share)):
+                world.damage_one(topic, share)
+            case ("repair", bool(is_cut)):
+                await self._ended()
+                world.repair()
+                if is_cut:
+                    await self._crash(Keep.RANDOM)
+                else:
+                    world.files.kill()
+                    await self._start()
             case ("cut power", int(operation)):
                 world.files.cut_power_at(operation)
             case ("fail a sync", int(operation)):
@@ -113,6 +123,8 @@ class Driven:
         world.history = [each for each in world.history if each.name.topic != topic]
         for name in old.partitions():
             world.acknowledged.pop(name, None)
+            world.damage.pop(name, None)
+            world.was_offline.discard(name)
         self.deleted.append(topic)
         try:
             world.partitions.remove(old)
@@ -172,7 +184,7 @@ class Driven:
 async def driven(script: list[tuple[Any, ...]], seed: int) -> None:
     world = Driven(seed)
     await world.world.start()
-    for step in [*script, ("crash", Keep.RANDOM)]:
+    for step in [*script, ("crash", Keep.RANDOM), ("repair", seed % 2 == 0)]:
         await world.perform(step)
 
 
@@ -249,6 +261,54 @@ NOBODYS = [("append", "a", 1, False), ("kill", False), ("fail a sync", 1), ("rec
 def test_what_survives_is_a_prefix_and_has_what_was_acknowledged(script: list[tuple[Any, ...]], seed: int) -> None:
     with small_segments():
         asyncio.run(driven(script, seed))
+
+
+some = st.lists(steps, max_size=6)
+kept = st.lists(
+    st.tuples(st.just("append"), topics, st.sampled_from([1, 300, 700]), st.just(True)), min_size=1, max_size=6
+)
+ends = st.lists(steps | st.tuples(st.just("crash"), st.sampled_from(list(Keep))), max_size=4)
+
+
+@settings(max_examples=150 + 5000 * LONG, deadline=None)
+@given(
+    kept,
+    some,
+    kept,
+    st.booleans(),
+    st.tuples(st.just("damage"), topics, st.sampled_from([0.0, 0.5, 0.99])),
+    some,
+    ends,
+    some,
+)
+def test_what_was_damaged_and_is_repaired_is_whole(
+    first: list[tuple[Any, ...]],
+    between: list[tuple[Any, ...]],
+    then: list[tuple[Any, ...]],
+    is_freed: bool,
+    damage: tuple[Any, ...],
+    after: list[tuple[Any, ...]],
+    ended: list[tuple[Any, ...]],
+    last: list[tuple[Any, ...]],
+) -> None:
+    """It stays offline, however often the broker starts; nothing is cut in it that was acknowledged, and nothing kept in it that
+    all others lost."""
+    freed = [("commit",), ("free",), ("free",)] if is_freed else [("commit",)]
+    script = [
+        *first,
+        *freed,
+        *between,
+        *then,
+        ("commit",),
+        damage,
+        *after,
+        ("kill", True),
+        *ended,
+        ("repair", is_freed),
+        *last,
+    ]
+    with small_segments():
+        asyncio.run(driven(script, len(script)))
 
 
 # A name that was made before a sync of the data directory failed, of a partition that nobody had written to (`roll` makes it).

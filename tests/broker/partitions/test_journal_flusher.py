@@ -812,41 +812,163 @@ def test_a_roll_waits_for_nothing_that_the_journal_has(small):
 
 def test_a_damaged_log_stays_offline_and_its_next_start_says_the_same(small):
     async def work():
-        world = await started()
-        for topic in "aab":
-            world.append(topic, 100)
-        await world.flusher.commit()
-        await world.free()
-        world.partitions.checkpoint()
-        world.append("a", 100)
-        await world.flusher.commit()
-        world.files.flip_bit(f"{DATA}/a-0/{0:020d}.log", 800)
-        for _ in range(2):
+        world = await with_damage(kept=3, journaled=1)
+        for _ in range(3):
             world.files.crash(Keep.NONE)
             await world.start()
             assert world.partitions.is_offline(A)
-            assert world.partitions._recovery_points_now()[A] == 3, "nothing of it may be cut"
+            assert world.partitions._recovery_points_now()[A] == 3, "its indexes go no further"
+            assert world.partitions._checkpoints.offline_ends == {A: 4}, "nothing of it may be cut"
             assert world.ends() == {TopicPartition("b", 0): 1}
 
     run(work())
 
 
-def test_what_belongs_to_a_damaged_log_is_as_durable_as_its_recovery_point(small):
-    """Damage may heal. The start behind it counts on indexes, snapshots and aborted transactions below the recovery point."""
+async def with_damage(*, kept: int, journaled: int) -> JournalWorld:
+    """Partition a: batches below its stored recovery point, one of which is damaged, and some that only the journal has."""
+    world = await started()
+    for _ in range(kept):
+        world.append("a", 100, timestamp=1_000)
+    world.append("b", 100)
+    await world.flusher.commit()
+    await world.free()
+    world.partitions.checkpoint()
+    for count in range(journaled):
+        world.append("a", 100, timestamp=2_000 + count)
+    await world.flusher.commit()
+    world.files.flip_bit(LOG, 800)
+    return world
+
+
+LOG = f"{DATA}/a-0/{0:020d}.log"
+
+
+@pytest.mark.parametrize("ends", ["cut cut", "cut kill", "kill cut", "kill kill"])
+def test_a_damaged_log_that_is_repaired_has_all_and_knows_its_times(small, ends):
+    """Its indexes are built from where they were good: retention takes a segment without times for an old one."""
+
+    async def work():
+        world = await with_damage(kept=3, journaled=5)
+        for repairs, end in zip((True, False), ends.split(), strict=True):
+            if end == "cut":
+                world.files.crash(Keep.NONE)
+            else:
+                world.files.kill()
+            await world.start()
+            assert world.partitions.is_offline(A) is repairs
+            if repairs:
+                world.files.flip_bit(LOG, 800)
+        log = world.partition("a").log
+        assert log.log_end_offset == 8
+        assert log.segments[-1].largest_timestamp == 2_004
+        assert [log.offset_for_timestamp(at).offset for at in (1_000, 2_000, 2_003)] == [0, 3, 6]
+        assert world.partitions._checkpoints.offline_ends == {}
+        world.append("a", 100)
+        await world.flusher.commit()
+        await world.crash(Keep.NONE)
+
+    run(work())
+
+
+def test_what_lies_behind_the_end_of_a_damaged_log_is_cut_when_it_is_repaired(small):
+    """The power went, and every log was cut where the journal ended: this one could not be. What lies there may depend on what
+    others lost, also where the next end is a kill."""
+
+    async def work():
+        world = await with_damage(kept=3, journaled=1)
+        world.append("a", 100)
+        world.files.crash(Keep.ALL)
+        await world.start()
+        assert world.partitions.is_offline(A)
+        world.files.flip_bit(LOG, 800)
+        world.files.kill()
+        await world.start()
+        assert world.partition("a").log_end_offset == 4
+
+    run(work())
+
+
+def test_a_second_damage_above_the_indexes_of_a_damaged_log_cuts_nothing(small):
+    async def work():
+        world = await with_damage(kept=3, journaled=3)
+        world.files.crash(Keep.NONE)
+        await world.start()
+        world.files.flip_bit(LOG, 800)
+        size_bytes = world.files.size_of(LOG)
+        world.files.flip_bit(LOG, 8 * (size_bytes - 20))
+        for _ in range(2):
+            world.files.crash(Keep.NONE)
+            await world.start()
+            assert world.partitions.is_offline(A)
+            assert world.files.size_of(LOG) == size_bytes
+        world.files.flip_bit(LOG, 8 * (size_bytes - 20))
+        world.files.kill()
+        await world.start()
+        assert world.partition("a").log_end_offset == 6
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_kill", [True, False], ids=["kill", "power cut"])
+def test_damage_in_what_the_journal_only_names_cuts_nothing_and_is_missed_when_it_is_gone(small, is_kill):
+    """A big batch is in no entry whole: its file was synced before. No checkpoint has a recovery point of it."""
 
     async def work():
         world = await started()
-        for _ in range(3):
-            world.append("a", 100)
+        world.append("a", 700)
+        await world.flusher.commit()
+        size_bytes = world.files.size_of(LOG)
+        world.files.flip_bit(LOG, 800)
+        for _ in range(2):
+            if is_kill:
+                world.files.kill()
+            else:
+                world.files.crash(Keep.ALL)
+            await world.start()
+            assert world.partitions.is_offline(A)
+            assert world.files.size_of(LOG) == size_bytes
+        for name in world.files.list(f"{DATA}/a-0"):
+            world.files.remove(f"{DATA}/a-0/{name}")
+        world.files.remove(f"{DATA}/a-0")
+        world.files.kill()
+        await world.start()
+        assert "is missing, but it was synced up to 1" in world.partitions.damaged()[0]
+
+    run(work())
+
+
+def test_a_topic_made_again_has_nothing_of_a_damaged_one_of_its_name(small):
+    async def work():
+        world = await with_damage(kept=3, journaled=2)
+        world.files.crash(Keep.NONE)
+        await world.start()
+        assert world.partitions.is_offline(A)
+        world.partitions.remove(world.metadata.topics.pop("a"))
+        world.make_topic("a", b"n" * 16)
+        del world.acknowledged[A]
+        world.history = [each for each in world.history if each.name != A]
+        world.append("a", 100)
+        await world.flusher.commit()
+        await world.crash(Keep.NONE)
+        assert world.partition("a").log_end_offset == 1
+
+    run(work())
+
+
+def test_what_belongs_to_a_damaged_log_is_durable(small):
+    """Damage may heal. The journal that had it is gone then, and what was written of it is all that there is."""
+
+    async def work():
+        world = await with_damage(kept=3, journaled=1)
         world.partition("a").log.roll()
         world.append("a", 100)
         await world.flusher.commit()
-        world.files.flip_bit(f"{DATA}/a-0/{0:020d}.log", 800)
         world.files.kill()
         names = world.files.list(f"{DATA}/a-0")
         assert any(world.files.read_synced(f"{DATA}/a-0/{name}") is None for name in names)
         await world.start()
-        assert world.partitions._recovery_points_now()[A] == 4
+        assert world.partitions.is_offline(A)
+        assert world.partitions._checkpoints.offline_ends == {A: 5}
         for name in names:
             assert world.files.read_synced(f"{DATA}/a-0/{name}") == world.files.read_whole(f"{DATA}/a-0/{name}")
 

@@ -24,9 +24,13 @@ class CheckpointFile:
         self._stored: bytes | None = None
         self._write_count = 0
 
+    def exists(self) -> bool:
+        """Whether there is one."""
+        return self._files.exists(self._path)
+
     def read(self) -> dict[TopicPartition, int]:
         """What it holds; empty where there is none yet. Raises StorageError, also where it is damaged."""
-        if not self._files.exists(self._path):
+        if not self.exists():
             return {}
         try:
             return offsets_from_bytes(self._files.read_whole(self._path))

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
+from typing import NamedTuple
 
 from oncelog.broker.partitions.checkpoint_file import CheckpointFile
 from oncelog.broker.partitions.partition_files import NewNames, lost_where_it_fails
 from oncelog.errors import StorageError
 from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
-from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    OFFLINE_CUTS,
+    OFFLINE_ENDS,
+    RECOVERY_POINTS,
+)
 from oncelog.log.files import Files
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger("oncelog.partitions")
 
 
+ALL = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS, OFFLINE_ENDS, OFFLINE_CUTS)
+
+
+class JournalEnd(NamedTuple):
+    """Up to which offset a log is whole by its journal, and whether it is cut there."""
+
+    end_offset: int
+    is_cut: bool
+
+
+NO_JOURNAL = JournalEnd(0, False)
+
+
 class Checkpoints:
     """Offsets by partition. `recovery_points` are those of the start: a log that is open knows its own, newer one. `log_starts`
     and `cleaned` (up to where, next) are kept up to date by whoever moves them. High watermarks are only written, for Kafka.
+    `offline_ends` are of damaged partitions: up to where the journal had them that a start put back and gave up. Their recovery
+    points stay where they were, since their indexes go no further. In `offline_cuts` are those of a start after a power cut.
 
     A write may sync the data directory: where that fails, `new_names()` are lost with it.
     """
@@ -30,16 +53,17 @@ class Checkpoints:
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.cleaned: dict[TopicPartition, int] = {}
-        self._files = {
-            name: CheckpointFile(files, data_directory, name)
-            for name in (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFSETS)
-        }
+        self.offline_ends: dict[TopicPartition, int] = {}
+        self.offline_cuts: dict[TopicPartition, int] = {}
+        self._files = {name: CheckpointFile(files, data_directory, name) for name in ALL}
         self._worker, self._syncer, self._new_names = worker, syncer, new_names
 
     def read(self) -> None:
         """All of them, at a start. Raises StorageError where one is damaged without which nothing can be opened safely."""
         self.recovery_points = self._files[RECOVERY_POINTS].read_needed()
         self.log_starts = self._files[LOG_START_OFFSETS].read_needed()
+        self.offline_ends = self._files[OFFLINE_ENDS].read_needed()
+        self.offline_cuts = self._files[OFFLINE_CUTS].read_needed()
         try:
             self.cleaned = self._files[CLEANED_OFFSETS].read()
         except StorageError as error:
@@ -51,6 +75,8 @@ class Checkpoints:
             RECOVERY_POINTS: self.recovery_points,
             LOG_START_OFFSETS: self.log_starts,
             CLEANED_OFFSETS: self.cleaned,
+            OFFLINE_ENDS: self.offline_ends,
+            OFFLINE_CUTS: self.offline_cuts,
         }
 
     def forget(self, name: TopicPartition) -> None:
@@ -61,6 +87,36 @@ class Checkpoints:
     def recovery_points_of(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """What the start read of these, where there was something."""
         return {name: self.recovery_points[name] for name in names if name in self.recovery_points}
+
+    def journal_end(self, name: TopicPartition, end_offset: int, *, is_cut: bool) -> JournalEnd:
+        """Where the journal ends that is put back now. One that stayed offline is treated as the others were at that start."""
+        if (offline_end := self.offline_ends.get(name)) is None:
+            return JournalEnd(end_offset, is_cut)
+        return JournalEnd(offline_end, name in self.offline_cuts)
+
+    def stays_offline(self, name: TopicPartition, journal_end: JournalEnd) -> None:
+        """A damaged partition, and how far the journal has it that is given up now. Nothing is written."""
+        end_offset = max(journal_end.end_offset, self.recovery_points.get(name, 0))
+        if name not in self.offline_ends and journal_end.is_cut:
+            self.offline_cuts[name] = end_offset
+        self.offline_ends.setdefault(name, end_offset)
+
+    def store_offline(self, offline: Container[TopicPartition]) -> None:
+        """Durably; nothing of a partition that was opened: it is written to again. Behind the recovery points, before the journal
+        is given up. Raises StorageError."""
+        for file_name, offsets in ((OFFLINE_ENDS, self.offline_ends), (OFFLINE_CUTS, self.offline_cuts)):
+            for name in [each for each in offsets if each not in offline]:
+                del offsets[name]
+            # One that is there is written whatever it says: a failed sync of the start before may have left an older one.
+            if offsets or self._files[file_name].exists():
+                self.write_now(file_name, offsets)
+
+    def synced_ends(self) -> dict[TopicPartition, int]:
+        """Up to where each partition was synced, so far as the start knows."""
+        ends = dict(self.recovery_points)
+        for name, end_offset in self.offline_ends.items():
+            ends[name] = max(ends.get(name, 0), end_offset)
+        return ends
 
     def write_now(self, file_name: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Durably replace one, at once; nothing where it says the same. Raises StorageError."""

@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, Container, Iterator, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
-from oncelog.broker.partitions.checkpoints import Checkpoints
+from oncelog.broker.partitions.checkpoints import NO_JOURNAL, Checkpoints, JournalEnd
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
@@ -175,6 +175,7 @@ class Partitions:
             if (problem := self._aborted.read()) is not None:
                 _log.warning(problem)
             self._unopened = directories
+            checkpoints.store_offline(offline=())
             self._note_missing(directories)
             return
         failed_sync.note_expected(self._files.files, self._directory)
@@ -191,17 +192,17 @@ class Partitions:
         opened: list[LocalPartition] = []
         for name in directories:
             topic = self._metadata.topics[name.topic]
-            end_offset = ends.get((topic.topic_id, name.partition), 0) if is_cut else None
+            end = checkpoints.journal_end(name, ends.get((topic.topic_id, name.partition), 0), is_cut=is_cut)
             try:
                 # Whose it is has to be as durable as what it holds, and the process that made it may not have synced that.
                 unsynced = [metadata_file(self._files.files, f"{self._directory}/{name}")] if name in unproven else []
-                opened.append(self._open(name, topic, is_clean=False, created=unsynced, journal_end_offset=end_offset))
+                opened.append(self._open(name, topic, is_clean=False, created=unsynced, journal_end=end))
             except DamagedLog as error:
                 self._damaged[name] = str(error)
-                # What the journal had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
-                await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
-                end_offset = ends.get((topic.topic_id, name.partition), 0)
-                checkpoints.recovery_points[name] = max(checkpoints.recovery_points.get(name, 0), end_offset)
+                if journal is not None:
+                    # What it had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
+                    await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
+                    checkpoints.stays_offline(name, end)
                 _log.critical("partition %s is damaged and stays offline: %s", name, error)
             report.opened()
             if len(opened) >= TOGETHER_MAX:
@@ -217,7 +218,7 @@ class Partitions:
         report.ended()
 
     def _note_missing(self, there: Container[TopicPartition]) -> None:
-        lost = missing(self._directory, self._checkpoints.recovery_points, there, self.led)
+        lost = missing(self._directory, self._checkpoints.synced_ends(), there, self.led)
         for name, reason in lost.items():
             _log.critical("partition %s is damaged and stays offline: %s", name, reason)
         self._damaged |= lost
@@ -277,6 +278,7 @@ class Partitions:
         self._with_windows(lambda: self._checkpoints.write_now(RECOVERY_POINTS, self._recovery_points_now()))
         for each in self:
             self._recovery_point_stored(each, each.log.recovery_point)
+        self._checkpoints.store_offline(self._damaged)
 
     def _with_windows(self, store: Callable[[], None]) -> None:
         """Store recovery points; what is known beyond the snapshots there is durable at any time."""
@@ -345,7 +347,7 @@ class Partitions:
         *,
         is_clean: bool,
         created: Sequence[Syncable] = (),
-        journal_end_offset: int | None = None,
+        journal_end: JournalEnd = NO_JOURNAL,
     ) -> LocalPartition:
         config = self._config()
         chosen = self._settings_of(topic)
@@ -361,7 +363,8 @@ class Partitions:
             is_clean=is_clean,
             sync=False,  # the caller's part: with many others, or with the first append
             windows=self._windows.of(topic.topic_id, name.partition),
-            journal_end_offset=journal_end_offset,
+            journal_end_offset=journal_end.end_offset,
+            is_cut=journal_end.is_cut,
             aborted=self._aborted.of(topic.topic_id, name.partition) if is_clean else None,
         )
         for note in report.notes:
@@ -509,6 +512,7 @@ class Partitions:
         self._checkpoints.write_now(HIGH_WATERMARKS, self._high_watermarks_now())
         self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
         self._checkpoints.write_now(CLEANED_OFFSETS, self._checkpoints.cleaned)
+        self._checkpoints.store_offline(self._damaged)
         self._has_past = False
         for partition, recovery_point in stored:
             self._recovery_point_stored(partition, recovery_point)
