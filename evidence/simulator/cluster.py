@@ -278,8 +278,10 @@ class Cluster:
         if process is not None:
             process.kill()
             self.network.cut_process(process)
-        if self.options.flush_policy != "fsync":
-            keep = None  # nobody was promised more
+        if self.options.flush_policy != "fsync":  # nobody was promised that it outlives more than its process
+            self.disk.kill()
+            self.disk.heal()
+            return
         is_untold = self.disk.has_untold_failure or (self._syncer is not None and self._syncer.has_untold_failure)
         if keep is not None or self.disk.is_off or is_untold:
             # After a failed sync of a partition's names of which nothing says so (the disk refused the marker, or the process was
