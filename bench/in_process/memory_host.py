@@ -8,6 +8,8 @@ import selectors
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from evidence.world.network import feed
+
 from oncelog.errors import StorageError
 from oncelog.host.host import Host
 from oncelog.host.network import ConnectFailed
@@ -143,7 +145,7 @@ class MemorySyncer:
 class Exchange(asyncio.Transport):
     """The broker's end of a connection: each frame goes in when the one before it has its reply."""
 
-    def __init__(self, protocol: asyncio.Protocol, port: int) -> None:
+    def __init__(self, protocol: asyncio.BaseProtocol, port: int) -> None:
         super().__init__()
         self._protocol = protocol
         self._names = {"peername": ("127.0.0.1", port), "sockname": ("127.0.0.1", 9092)}
@@ -158,13 +160,13 @@ class Exchange(asyncio.Transport):
         self._waiting = frames[::-1]
         self._done = self._loop.create_future()
         self.replies = []
-        self._loop.call_soon(self._protocol.data_received, self._waiting.pop())
+        self._loop.call_soon(feed, self._protocol, self._waiting.pop())
         return self._done
 
     def write(self, data: Any) -> None:
         self.replies.append(data)
         if self._waiting:
-            self._loop.call_soon(self._protocol.data_received, self._waiting.pop())
+            self._loop.call_soon(feed, self._protocol, self._waiting.pop())
         elif self._done is not None:
             self._done.set_result(None)
 

@@ -24,6 +24,7 @@ from evidence.world import direct
 from evidence.world.direct import DirectNetwork, direct_host
 from evidence.world.files import SimFiles
 from evidence.world.loop import SimLoop, run_simulated
+from evidence.world.network import feed
 from evidence.world.requests import Refused, Session
 from oncelog.broker.broker import Broker
 from oncelog.broker.handlers import MODULES, serves
@@ -238,9 +239,9 @@ class Life:
         cut = self.random.randrange(len(data)) if self.random.random() < 0.05 else 0
         try:
             if cut:
-                connection.data_received(data[:cut])
+                feed(connection, data[:cut])
             if wire.is_open:
-                connection.data_received(data[cut:])
+                feed(connection, data[cut:])
         except Exception as error:  # noqa: BLE001 - whatever it is: that is the question
             self.findings.add_error(error, self.repeat, self.last)
             wire.close()

@@ -253,15 +253,15 @@ large_or_small = st.tuples(
 )
 
 
-def received(reader: FrameReader, data: bytes, *, asks: bool) -> list[memoryview]:
-    """As a transport does that asks for `room` or does not."""
-    room = reader.room() if asks else None
+def received(reader: FrameReader, data: bytes) -> list[memoryview]:
+    """As a transport does that asks for `room`."""
+    room = reader.room()
     if room is None:
         return reader.receive(data)
     count = min(len(room), len(data))
     room[:count] = data[:count]
     frames = reader.filled(count)
-    return frames + received(reader, data[count:], asks=True) if count < len(data) else frames
+    return frames + received(reader, data[count:]) if count < len(data) else frames
 
 
 @given(st.lists(large_or_small, max_size=5), st.data())
@@ -273,7 +273,7 @@ def test_large_produce_requests_come_into_memory_of_their_own(
     pos = whole = 0
     while pos < len(stream):
         size = min(data.draw(st.sampled_from((1, 5, 6, 4_000, 16_384, 100_000))), len(stream) - pos)
-        frames += received(reader, stream[pos : pos + size], asks=data.draw(st.booleans()))
+        frames += received(reader, stream[pos : pos + size])
         pos += size
         whole = sum(len(frame) + 4 for frame in frames)
         assert reader.partial_size_bytes in (pos - whole, pos - whole - 4), "what came, its size counted or not"
@@ -289,8 +289,8 @@ def test_large_produce_requests_come_into_memory_of_their_own(
 def test_a_large_produce_request_is_its_receivers_own() -> None:
     payload, reader = PRODUCE + b"x" * 99_998, FrameReader(has_own_memory=True)
     stream = framed(payload, payload)
-    assert received(reader, stream[:16_384], asks=True) == []
-    first, second = received(reader, stream[16_384:], asks=False)
+    assert received(reader, stream[:16_384]) == []
+    first, second = received(reader, stream[16_384:])
     assert (first, second) == (payload, payload)
     assert not first.readonly
     first[:] = bytes(100_000)
@@ -310,5 +310,5 @@ def test_strangers_get_no_memory_of_their_own_before_they_are_known() -> None:
 
 def test_the_first_frame_counts_as_come_in_memory_of_its_own_too() -> None:
     reader = FrameReader(200_000, first_size_bytes_max=100_000, has_own_memory=True)
-    assert len(reader.receive(framed(PRODUCE + b"x" * 99_998)[:60_000]) + reader.receive(b"x" * 40_004)) == 1
+    assert len(reader.receive(framed(PRODUCE + b"x" * 99_998)[:60_000]) + received(reader, b"x" * 40_004)) == 1
     assert not reader.is_first

@@ -78,13 +78,12 @@ class FrameReader:
         self._size_bytes_max, self._first_size_bytes_max, self._has_own_memory = size_bytes_max, None, True
 
     def receive(self, data: Buffer) -> list[memoryview]:
-        """The frames that `data` completes, without their sizes.
+        """The frames that `data` completes, without their sizes. Not while there is `room` for it.
 
         Frames are views of `data` where it holds them whole, so it must not be changed afterwards. After MalformedFrame
         the connection must be closed: further calls raise it again.
         """
-        if self._frame is not None:
-            return self._received_into(data)
+        assert self._frame is None, "the next bytes belong into `room`"
         if self._chunks:
             self._chunks.append(data)
             self.partial_size_bytes += len(data)
@@ -143,19 +142,6 @@ class FrameReader:
         self._frame_size_bytes, self._wanted = size_bytes, 4
         self._frame = frame = bytearray(min(len(begun) * OWN_MEMORY_FACTOR, size_bytes))
         frame[: len(begun)] = begun
-
-    def _received_into(self, data: Buffer) -> list[memoryview]:
-        """As `receive`, from one who has not asked for `room`."""
-        view = memoryview(data)
-        frames: list[memoryview] = []
-        while self._frame is not None and len(view):
-            room = self.room()
-            assert room is not None
-            count = min(len(room), len(view))
-            room[:count] = view[:count]
-            frames += self.filled(count)
-            view = view[count:]
-        return frames + self.receive(view) if len(view) else frames
 
     def _checked_size(self, view: memoryview, pos: int) -> int:
         first_max = self._first_size_bytes_max

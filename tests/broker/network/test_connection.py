@@ -5,6 +5,7 @@ import struct
 
 import pytest
 from evidence.world.broker import Client, ConnectionClosed, broker_and_client, eventually, fetch_request, run
+from evidence.world.network import feed
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
@@ -238,7 +239,7 @@ def test_what_a_lost_client_had_queued_takes_no_room_of_others():
     async def work():
         owner = Owner()
         connection = connected(owner)
-        connection.data_received(frames(MetadataRequest(topics=[]), ApiVersionsRequest(), ApiVersionsRequest()))
+        feed(connection, frames(MetadataRequest(topics=[]), ApiVersionsRequest(), ApiVersionsRequest()))
         assert (len(owner.begun), owner.queued_count) == (1, 2)
         connection.connection_lost(None)
         assert owner.queued_count == 0
@@ -250,7 +251,7 @@ def test_what_is_behind_a_refusal_is_neither_answered_nor_refused_again():
     async def work():
         owner = Owner()
         connection = connected(owner)
-        connection.data_received(frames(*[ApiVersionsRequest()] * 4))
+        feed(connection, frames(*[ApiVersionsRequest()] * 4))
         first, second, third, last = owner.begun
         second.give(CloseConnection("the first reason"))
         third.give(CloseConnection("another"))

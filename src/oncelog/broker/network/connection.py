@@ -200,10 +200,6 @@ class Connection(asyncio.BufferedProtocol):
         else:
             self._take(self._reader.receive, bytes(self._stage[:nbytes]))
 
-    def data_received(self, data: bytes) -> None:
-        """`data` has come."""
-        self._take(self._reader.receive, data)
-
     def _take(self, receive: Callable[[Any], list[memoryview]], data: bytes | int) -> None:
         """Cut what came into frames and begin what may begin."""
         if self._transport is None or self.is_draining:
