@@ -87,6 +87,7 @@ def _table() -> Iterator[Knob]:
     yield from _client_options()
     yield from _journal_constants()  # late, so that what a seed draws of the others stays what it was
     yield from _large_request_constants()
+    yield from _constants("oncelog.log.recovery", READ_AGAIN_SIZE_BYTES_MAX=(0, 1 << 20))
 
 
 def _large_request_constants() -> Iterator[Knob]:

@@ -34,7 +34,7 @@ from oncelog.log.failed_sync import MARKER
 from oncelog.log.files import sync_all
 from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX, Journal, remove_journal
 from oncelog.log.journal_reading import read_journal
-from oncelog.log.journal_replay import LogPlace, put_back
+from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.open_files import OpenFiles
@@ -453,7 +453,10 @@ def journaled(root: str) -> None:
     files.sync_directory(directory)
     found = read_journal(files, data)
     assert found is not None
-    assert put_back(files, found, lambda _: LogPlace(directory, 0)) == {(TOPIC_ID, 0): 5}
+    ends: dict[PartitionKey, int] = {}
+    for written in put_back(files, found, lambda _: LogPlace(directory, 0), ends):
+        sync_all(written.files)
+    assert ends == {(TOPIC_ID, 0): 5}
     assert driven.names(".log") == [first, *later]
     for name in (first, *later):
         driven.say("file", f"{directory}/{name}")

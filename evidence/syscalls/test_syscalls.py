@@ -162,7 +162,7 @@ def test_every_place_that_makes_durable_is_found_in_the_source() -> None:
         "log/failed_sync.py: copy.sync()",
         "log/journal.py: self._segments[-1].file.sync()",
         "log/journal.py: taken.files.append(DirectoryNames(self._files, self._data_directory))",
-        "log/journal_replay.py: open_files.get(path).sync()",
+        "broker/partitions/partitions.py: await self._syncer.sync(written.files)",
         "broker/partitions/journal_flusher.py: await self._syncer.sync(taken.files)",
         "broker/partitions/log_cleaner.py: await self._sync_names(partition)",
         "broker/partitions/flusher.py: await self._syncer.sync(list(dict.fromkeys(files)))",

@@ -389,7 +389,10 @@ class SimFiles:
             raise StorageError(f"cannot rename {path}: No such file or directory")
         if self._names[path] is None:
             for directory in [d for d in self._pending_names if d == path or d.startswith(f"{path}/")]:
-                self.sync_directory(directory)  # simplification: what lies in a renamed directory is durable
+                for change in self._pending_names.pop(
+                    directory
+                ):  # simplification: what lies in a renamed one is durable
+                    self._change(self._durable_names, change)
         self._change_names("rename", new_path, ("rename", path, new_path, self._names[path]))
 
     def sync_directory(self, path: str) -> None:

@@ -7,6 +7,7 @@ from evidence.world.files import Fault, Keep, SimFiles
 
 from oncelog.errors import StorageError
 from oncelog.log import journal_replay
+from oncelog.log.files import sync_all
 from oncelog.log.journal import Journal
 from oncelog.log.journal_reading import read_journal
 from oncelog.log.journal_replay import LogPlace, put_back
@@ -55,7 +56,10 @@ class World:
         def place_of(key):
             return None if key in self.deleted else LogPlace(DIRECTORIES[key], self.points.get(key, 0))
 
-        return put_back(self.files, found, place_of)
+        ends = {}
+        for written in put_back(self.files, found, place_of, ends):
+            sync_all(written.files)
+        return ends
 
     def log(self, key=(A, 0), base_offset=0):
         path = f"{DIRECTORIES[key]}/{base_offset:020d}.log"

@@ -686,3 +686,103 @@ def test_a_log_that_ends_before_the_journal_is_damaged() -> None:
     shorter.append(value_bytes=600)
     with pytest.raises(DamagedLog, match="ends at offset 1, but it was synced up to 4"):
         cut_where_the_journal_ends(shorter, 4)
+
+
+def journaled(count: int = 3, value_bytes: int = 10) -> World:
+    """As a journal's data sync leaves a log: synced to its end, which the recovery point is, without a snapshot there."""
+    world = World()
+    for _ in range(count):
+        world.append(value_bytes=value_bytes, producer_id=1)
+    world.sync(moves_to_end=True)
+    world.store_recovery_point()
+    world.files.crash(Keep.NONE)
+    return world
+
+
+def test_of_little_that_is_synced_nothing_is_written() -> None:
+    """Thousands of partitions would get three files each, for what the next start reads as fast."""
+    world = journaled()
+    for _ in range(3):
+        before = world.files.operation_count
+        report = world._after(world.open())
+        assert report.replayed_batch_count == 3
+        assert (world.files.operation_count, world.log.recovery_point) == (before, 3)
+        assert not world.log.has_unsynced
+        world.files.kill()
+
+
+def test_what_was_not_written_then_is_part_of_the_next_checkpoint() -> None:
+    world = journaled(count=6, value_bytes=200)
+    world.open()
+    assert not world.log.is_at_rest
+    world.append(value_bytes=200, producer_id=1)
+    world.sync(checkpoint=True)
+    world.store_recovery_point()
+    assert world.log.is_at_rest
+    entries = world.files.size_of(log_path(world, 0).replace(".log", ".index")) // 8
+    assert entries == len(world.log.segments[0].offset_index) > 0
+    report = world.crash(Keep.NONE)
+    assert report.replayed_batch_count == 0
+    assert world.log.log_end_offset == 7
+
+
+def test_what_is_read_again_and_again_counts_for_the_next_checkpoint() -> None:
+    world = journaled(count=6, value_bytes=200)
+    world.config = replace(world.config, recovery_bytes_max=1_500)
+    world.open()
+    world.append(value_bytes=10, producer_id=1)
+    world.sync()
+    world.store_recovery_point()
+    world.files.kill()
+    assert world.open().replayed_batch_count < 7, "the sync wrote a checkpoint: what had been read was counted"
+
+
+def test_much_is_written_and_not_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.log.recovery.READ_AGAIN_SIZE_BYTES_MAX", 500)
+    world = journaled(count=6, value_bytes=200)
+    assert world.open().replayed_batch_count == 6
+    assert world.log.is_at_rest
+    world.store_recovery_point()
+    world.files.crash(Keep.NONE)
+    assert world._after(world.open()).replayed_batch_count == 0
+
+
+@pytest.mark.parametrize("damage", ["lost", "stale", "broken", "none"])
+def test_aborted_transactions_are_written_where_the_disk_has_others(damage: str) -> None:
+    world, path = World(), f"{DIRECTORY}/{0:020d}.txnindex"
+    world.append(producer_id=7)
+    if damage != "stale":
+        world.mark(7, commit=False)
+    world.sync(moves_to_end=True)
+    world.store_recovery_point()
+    if damage == "stale":  # its marker was lost with the power: the index is written through, and may outlive it
+        world.mark(7, commit=False)
+        stale = world.files.read_whole(path)
+    world.files.crash(Keep.NONE if damage == "stale" else Keep.ALL)
+    if damage == "lost":
+        world.files.remove(path)
+    elif damage != "none":
+        overwrite(world.files, path, stale if damage == "stale" else b"x")
+    world._after(world.open())
+    assert len(world.aborted) == (damage != "stale")
+    if damage == "stale":
+        assert not world.files.exists(path)
+        world.mark(7, commit=False)
+        assert len(world.log.aborted_between(0, 3)) == 1
+    else:
+        assert aborted_from_bytes(world.files.read_whole(path), 0) == world.aborted
+
+
+def test_what_the_journal_put_back_is_synced_and_little_of_it_is_read_again() -> None:
+    world = World()
+    for _ in range(4):
+        world.append(value_bytes=100)
+    world.files.kill()
+    before = world.files.operation_count
+    report = recover(world.files, DIRECTORY, world.config, NaiveProducers(), journal_end_offset=4, sync=False)
+    assert world.files.operation_count == before
+    assert report.log.recovery_point == 4
+    world.files.kill()
+    report = recover(world.files, DIRECTORY, world.config, NaiveProducers(), journal_end_offset=3, sync=False)
+    assert report.log.recovery_point == 0, "what lies behind it may not be on the disk: it is written again"
+    assert report.log.has_unsynced

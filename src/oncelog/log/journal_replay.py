@@ -1,18 +1,25 @@
 """Putting the journal's entries back into the data files, at a start that no clean stop came before.
 
 Each batch goes to the very place where it was appended, so doing it twice, or over what is there already, changes nothing.
-What lies behind a stored recovery point is left alone: it was synced, and may have been cleaned or removed since. What was
-written is synced before this returns; where the logs end is for recovery to cut (`recovery.recover`, `journal_end_offset`).
+What lies behind a stored recovery point is left alone: it was synced, and may have been cleaned or removed since. Where the
+logs end is for recovery to cut (`recovery.recover`, `journal_end_offset`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from oncelog.log.files import Files
+from oncelog.log.files import DirectoryNames, Files, Syncable
 from oncelog.log.journal_reading import JournalFound
 from oncelog.log.open_files import OpenFiles
+
+
+class PutBack(NamedTuple):
+    """What was written and is to be synced: the partitions' directories, and their files and names."""
+
+    directories: list[str]
+    files: list[Syncable]
 
 
 class LogPlace(NamedTuple):
@@ -27,12 +34,12 @@ PartitionKey = tuple[bytes, int]  # topic id, partition
 Places = Callable[[PartitionKey], LogPlace | None]
 
 
-def put_back(files: Files, found: JournalFound, place_of: Places) -> dict[PartitionKey, int]:
-    """Write what the journal has and the data files may lack; the end offset of each partition that the journal names.
+def put_back(files: Files, found: JournalFound, place_of: Places, ends: dict[PartitionKey, int]) -> Iterator[PutBack]:
+    """Write what the journal has and the data files may lack. What is given must be synced before the next is asked for; in the
+    end `ends` has the end offset of each partition that the journal names.
 
     `place_of` gives None for a topic that was deleted. Raises StorageError.
     """
-    ends: dict[PartitionKey, int] = {}
     places: dict[PartitionKey, LogPlace | None] = {}
     written: dict[str, str] = {}
     newest: dict[PartitionKey, tuple[str, int]] = {}  # the segment that is being written, and where its batches end
@@ -53,20 +60,19 @@ def put_back(files: Files, found: JournalFound, place_of: Places) -> dict[Partit
                 open_files.get(path).write_at(piece.position, piece.kept)
                 written[path] = place.directory
                 if len(written) > WRITTEN_MAX:  # a handle must stay open from the write to its sync
-                    _make_durable(files, open_files, written)
+                    yield _taken(files, open_files, written)
                 before, end_position = newest.get(key, (path, 0))
                 if before != path and open_files.get(before).size() > end_position:
                     open_files.get(before).truncate(end_position)  # what the power left there was never part of it
                     written[before] = place.directory
                 newest[key] = path, piece.position + piece.size_bytes
-    _make_durable(files, open_files, written)
+    yield _taken(files, open_files, written)
     open_files.close()
-    return ends
 
 
-def _make_durable(files: Files, open_files: OpenFiles, written: dict[str, str]) -> None:
-    for path in written:
-        open_files.get(path).sync()
-    for directory in dict.fromkeys(written.values()):
-        files.sync_directory(directory)
+def _taken(files: Files, open_files: OpenFiles, written: dict[str, str]) -> PutBack:
+    directories = list(dict.fromkeys(written.values()))
+    names = [DirectoryNames(files, each) for each in directories]
+    taken = PutBack(directories, [*map(open_files.get, written), *names])
     written.clear()
+    return taken

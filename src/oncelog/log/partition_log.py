@@ -86,8 +86,11 @@ class PartitionLog:
         self._replaced: list[str] = []  # by cleaned segments, which are not known to be durable in their place yet
         self._is_being_cleaned = False
 
-    def adopt_recovered(self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool) -> None:
-        """What recovery has written, or found written but perhaps not synced; only recovery calls this."""
+    def adopt_recovered(
+        self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool, read_size_bytes: int = 0
+    ) -> None:
+        """What recovery wrote or found, perhaps not synced; how much it read that no checkpoint has. Only recovery calls this."""
+        self._bytes_since_recovery_point = read_size_bytes
         for path in unsynced:
             self._mark_unsynced(path)
         self._names_are_unsynced = names_are_unsynced

@@ -4,7 +4,8 @@ Order: leftovers; segments; the newest producer snapshot at or below the recover
 is checked, indexed and replayed through the very code that runs live. A bad batch below the recovery point is damage:
 DamagedLog, nothing is changed. Above it, it is what a power cut leaves: cut there, the bytes kept, the cut reported.
 What was not known to be synced is written again, byte for byte: the page cache alone may hold it (`failed_sync.write_again`).
-Recovering twice gives identical bytes.
+Where all is known to be synced, and little of it had to be read, nothing is written: indexes and producers wait in memory for
+the next checkpoint, as they do live: else a start of many partitions takes thrice as long. Twice gives the same bytes.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
 from oncelog.wire.record_batch import RecordBatch
 
 INT64_MAX = 2**63 - 1
+READ_AGAIN_SIZE_BYTES_MAX = 16_384  # of a log, by each start until its next checkpoint: less than its files are worth
 BEHIND_THE_JOURNAL = "it lies behind the end of the journal"
 
 
@@ -169,6 +171,7 @@ class _Opening:
         self.unsynced: list[str] = []
         self.names_are_unsynced = False
         self.has_written_again = False
+        self.has_unwritten = False  # indexes, and producers, of what is whole and synced
         self.cut: Cut | None = None
         self.batch_count = self.size_bytes = 0
 
@@ -209,7 +212,7 @@ class _Opening:
             self.observer,
             segments=segments,
             log_start_offset=max(self.log_start_offset, segments[0].base_offset),
-            recovery_point=min(self.synced_offset, end_offset),
+            recovery_point=min(self.whole_offset if self.has_unwritten else self.synced_offset, end_offset),
             leader_epochs=leader_epochs,
             snapshot_offsets=snapshot_offsets,
         )
@@ -217,6 +220,7 @@ class _Opening:
             self.unsynced,
             names_are_unsynced=self.names_are_unsynced,
             leader_epochs_changed=leader_epochs.entries != epochs_on_disk or self.has_written_again,
+            read_size_bytes=self.size_bytes if self.has_unwritten else 0,
         )
         return RecoveryReport(log, from_offset, self.batch_count, self.size_bytes, self.cut, self.notes)
 
@@ -328,7 +332,7 @@ class _Opening:
                 segment.end_offset = segment.base_offset
                 self.names_are_unsynced |= segment.clear_indexes()
                 continue
-            scan = self._replay_segment(segment, from_offset, leader_epochs)
+            scan = self._replay_segment(segment, from_offset, leader_epochs, is_last=segment is segments[-1])
             if scan.problem is not None:
                 return self._cut(segments, index, scan.position, scan.problem)
         return segments
@@ -342,7 +346,9 @@ class _Opening:
             return None
         return f"the next segment begins at {base_offset} where {end_offset} is due"
 
-    def _replay_segment(self, segment: Segment, from_offset: int, leader_epochs: LeaderEpochs) -> Scan:
+    def _replay_segment(
+        self, segment: Segment, from_offset: int, leader_epochs: LeaderEpochs, *, is_last: bool
+    ) -> Scan:
         position = self._prepare(segment, from_offset)
         aborted_before = [] if from_offset <= segment.base_offset else segment.aborted
         aborted = [entry for entry in aborted_before if entry.last_offset < from_offset]
@@ -377,6 +383,9 @@ class _Opening:
         if scan.problem is not None and scan.position == position > 0:
             self._check_below(segment, position)
         segment.unchecked_end_position = min(segment.unchecked_end_position, position)
+        if is_last and self._may_read_again(segment, scan, aborted):
+            self.has_unwritten = True
+            return scan
         if unsynced_position is not None:
             write_again(self.open_files.get(segment.log_path), unsynced_position, scan.position)
             self.has_written_again = True
@@ -389,6 +398,16 @@ class _Opening:
             # point is behind them nobody makes those files again.
             self.names_are_unsynced = True
         return scan
+
+    def _may_read_again(self, segment: Segment, scan: Scan, aborted: list[AbortedTransaction]) -> bool:
+        """Whether the next start can as well do all of this once more: nothing but what it does anew is wrong on the disk."""
+        is_synced = not self.is_clean and scan.problem is None and segment.end_offset <= self.whole_offset
+        if not is_synced or self.size_bytes > READ_AGAIN_SIZE_BYTES_MAX or self.unsynced:
+            return False
+        try:
+            return segment.read_aborted() == aborted
+        except CorruptIndex:
+            return False
 
     def _check_below(self, segment: Segment, position: int) -> None:
         """Nothing fits where batches that were not checked lead to: were one of them damaged, all that is whole behind it

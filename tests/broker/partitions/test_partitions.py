@@ -142,6 +142,32 @@ def test_a_retry_is_recognised_though_nobody_needed_its_partition_in_between(tmp
     asyncio.run(again(tmp_path if is_clean else tmp_path.parent / "killed", producer))
 
 
+def test_a_retry_is_recognised_after_starts_that_read_the_same_batches_again(tmp_path: Path) -> None:
+    """A start of little that is new writes no snapshot: what is known beyond the older one is needed by the next start, too."""
+
+    async def life(directory: Path, producer: tuple[int, int], sequences: range, kept: Path | None = None) -> list[int]:
+        async with broker_and_client(directory) as (_, client):
+            answers = [await client.produce("t", str(each), producer=producer, sequence=each) for each in sequences]
+            assert {each.error_code for each in answers} <= {ErrorCode.NONE}
+            if kept is not None:
+                shutil.copytree(directory, kept)
+            return [each.base_offset for each in answers]
+
+    async def begun() -> tuple[int, int]:
+        async with broker_and_client(tmp_path / "0") as (_, client):
+            await client.create("t")
+            producer: tuple[int, int] = await client.init()
+            return producer
+
+    producer = asyncio.run(begun())
+    asyncio.run(life(tmp_path / "0", producer, range(3)))
+    asyncio.run(life(tmp_path / "0", producer, range(3, 4), tmp_path / "1"))
+    for killed in (1, 2, 3):
+        asyncio.run(life(tmp_path / str(killed), producer, range(0), tmp_path / str(killed + 1)))
+    assert not (tmp_path / "4" / "t-0" / f"{4:020d}.snapshot").exists()
+    assert asyncio.run(life(tmp_path / "4", producer, range(4))) == [0, 1, 2, 3]
+
+
 def test_a_damaged_one_is_found_when_it_is_needed_and_holds_up_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

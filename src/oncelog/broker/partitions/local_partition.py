@@ -171,6 +171,15 @@ class LocalPartition:
         except StorageError:
             return {}
 
+    @property
+    def created(self) -> Sequence[Syncable]:
+        """The names and files of a new partition that are not known to be synced."""
+        return self._created
+
+    def created_synced(self) -> None:
+        """They are."""
+        self._created = ()
+
     def files_to_checkpoint(self) -> list[Syncable]:
         """What must be synced before a clean end, and after recovery; then call `checkpointed`. Raises StorageError."""
         return [*self._created, *self.log.files_to_sync(checkpoint=True)]

@@ -186,7 +186,7 @@ class Partitions:
             self._files.files, self._directory, [str(name) for name in directories if name in unproven]
         )
         report = RecoveryReport()
-        ends = self._put_back(journal, directories) if journal is not None else {}
+        ends = await self._put_back(journal, directories) if journal is not None else {}
         self._note_missing(directories)
         report.opening(len(directories))
         opened: list[LocalPartition] = []
@@ -255,7 +255,9 @@ class Partitions:
         log.mark_synced(log.log_end_offset)
         failed_sync.forget_failed_sync(self._files.files, log.directory)
 
-    def _put_back(self, journal: JournalFound, directories: dict[TopicPartition, None]) -> dict[PartitionKey, int]:
+    async def _put_back(
+        self, journal: JournalFound, directories: dict[TopicPartition, None]
+    ) -> dict[PartitionKey, int]:
         """Write the journal into the logs; a directory whose name was lost is made again. Where each of them ends."""
         topics = {topic.topic_id: topic for topic in self._metadata.topics.values()}
 
@@ -270,7 +272,13 @@ class Partitions:
                 directories[name] = None
             return LogPlace(f"{self._directory}/{name}", self._checkpoints.recovery_points.get(name, 0))
 
-        return put_back(self._files.files, journal, place_of)
+        ends: dict[PartitionKey, int] = {}
+        for written in put_back(self._files.files, journal, place_of, ends):
+            # A name may be older than this process: were its sync to fail, the next one would find nothing to do.
+            names = [each.rpartition("/")[2] for each in written.directories]
+            failed_sync.expect_failed_syncs(self._files.files, self._directory, names)
+            await self._syncer.sync(written.files)
+        return ends
 
     def _store_recovery_points(self) -> None:
         """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
@@ -287,11 +295,15 @@ class Partitions:
             for each in self
             if each.log.is_at_rest and (producers := each.rules.producer_windows())
         }
-        found |= self._windows.stored(self._ids_unopened())
+        # Of the others the next start begins with the snapshots of this one, and reads on from there.
+        found |= self._windows.stored(itertools.chain(self._ids_unopened(), self._ids_not_at_rest()))
         with lost_where_it_fails(lambda: self._new_names):
             self._windows.add(found)
             store()
             self._windows.keep(found)
+
+    def _ids_not_at_rest(self) -> Iterator[tuple[bytes, int]]:
+        return ((each.topic_id, each.name.partition) for each in self if not each.log.is_at_rest)
 
     def _ids_unopened(self) -> Iterator[tuple[bytes, int]]:
         return ((self._metadata.topics[each.topic].topic_id, each.partition) for each in self._unopened)
@@ -299,8 +311,15 @@ class Partitions:
     async def _sync_opened(self, opened: Sequence[LocalPartition]) -> None:
         """Make durable what recovery wrote, then remove what lies below the log starts. Raises StorageError."""
         unsynced = [each for each in opened if each.log.has_unsynced]
+        created = [each for each in opened if each.created and not each.log.has_unsynced]
+        names = [str(each.name) for each in (*unsynced, *created)]
+        if names:
+            failed_sync.expect_failed_syncs(self._files.files, self._directory, names)
+        if created:  # their recovery points are stored soon, and would say that all of them was synced once
+            await self._syncer.sync([file for each in created for file in each.created])
+            for each in created:
+                each.created_synced()
         if unsynced:
-            failed_sync.expect_failed_syncs(self._files.files, self._directory, [str(each.name) for each in unsynced])
             await self._sync_together(unsynced)
         for each in opened:
             if remove_below_start(each.log):

@@ -160,6 +160,7 @@ def _way_out(error: BaseException) -> str:
 # Objects made before a young collection, young ones before an older, older ones before a whole. Under a crowd of a thousand
 # logins a second Python's own numbers made pauses of 3 to 8 ms, one in a hundred answers; these make 0.1 to 0.5 ms.
 COLLECT_AFTER = (300, 3, 50)
+COLLECT_AFTER_AT_START = (100_000, 20, 100)  # nobody waits for an answer yet, and nearly all of what is made stays
 
 KEEP_MEMORY_AFTER_S = 1.0  # it loads ctypes, for 6 ms that the first client should not wait
 
@@ -181,6 +182,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
 
     for each in {*ending_signals(), signal.SIGINT}:
         loop.add_signal_handler(each, stop, each)
+    gc.set_threshold(*COLLECT_AFTER_AT_START)
     try:
         await broker.start()
     except asyncio.CancelledError:
