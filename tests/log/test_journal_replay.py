@@ -203,3 +203,16 @@ def test_a_segment_that_was_synced_and_then_cut_is_synced_again(monkeypatch):
     assert world.put_back() == {(A, 0): 4}
     world.files.crash(Keep.NONE)
     assert (world.log(), world.log(base_offset=2)) == (b"aa", b"next")
+
+
+def test_a_handle_stays_open_until_its_sync_however_few_may_be_open(monkeypatch):
+    """What was closed is not synced: an error that the system finds later would be told to nobody."""
+    monkeypatch.setattr("oncelog.log.open_files.OPEN_FILES_MAX", 1)
+    world = World()
+    for index in range(6):
+        world.add((A, 0), index, 0, index + 1, b"x" * (index + 1))
+    world.sync()
+    world.files.crash(Keep.NONE)
+    world.put_back()
+    world.files.crash(Keep.NONE)
+    assert [world.log(base_offset=index) for index in range(6)] == [b"x" * (index + 1) for index in range(6)]

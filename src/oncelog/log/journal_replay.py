@@ -8,6 +8,7 @@ logs end is for recovery to cut (`recovery.recover`, `journal_end_offset`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from oncelog.log.files import DirectoryNames, Files, Syncable
@@ -44,9 +45,8 @@ def put_back(files: Files, found: JournalFound, place_of: Places, ends: dict[Par
     written: dict[str, str] = {}
     newest: dict[PartitionKey, tuple[str, int]] = {}  # the segment that is being written, and where its batches end
     # Of its own: recovery may put other files in the place of these, and a handle that stayed open would be of the old one.
-    open_files = OpenFiles(files)
-    for entry in found.entries():
-        for piece in entry.pieces:
+    with closing(OpenFiles(files)) as open_files:
+        for piece in (each for entry in found.entries() for each in entry.pieces):
             key = piece.topic_id, piece.partition
             if key not in places:
                 places[key] = place_of(key)
@@ -54,25 +54,30 @@ def put_back(files: Files, found: JournalFound, place_of: Places, ends: dict[Par
             if place is None:
                 continue
             ends[key] = max(ends.get(key, 0), piece.end_offset)
-            if piece.end_offset > place.recovery_point:
-                path = f"{place.directory}/{piece.segment_base_offset:020d}.log"
-                # Also where the same bytes stand there: the page cache alone may have them.
-                open_files.get(path).write_at(piece.position, piece.kept)
-                written[path] = place.directory
-                if len(written) > WRITTEN_MAX:  # a handle must stay open from the write to its sync
-                    yield _taken(files, open_files, written)
-                before, end_position = newest.get(key, (path, 0))
-                if before != path and open_files.get(before).size() > end_position:
-                    open_files.get(before).truncate(end_position)  # what the power left there was never part of it
-                    written[before] = place.directory
-                newest[key] = path, piece.position + piece.size_bytes
-    yield _taken(files, open_files, written)
-    open_files.close()
+            if piece.end_offset <= place.recovery_point:
+                continue
+            path = f"{place.directory}/{piece.segment_base_offset:020d}.log"
+            # Also where the same bytes stand there: the page cache alone may have them.
+            open_files.pin(path).write_at(piece.position, piece.kept)
+            written[path] = place.directory
+            if len(written) > WRITTEN_MAX:  # a handle must stay open from the write to its sync
+                yield _taken(files, open_files, written)
+                _release(open_files, written)
+            before, end_position = newest.get(key, (path, 0))
+            if before != path and open_files.get(before).size() > end_position:
+                open_files.pin(before).truncate(end_position)  # what the power left there was never part of it
+                written[before] = place.directory
+            newest[key] = path, piece.position + piece.size_bytes
+        yield _taken(files, open_files, written)
 
 
 def _taken(files: Files, open_files: OpenFiles, written: dict[str, str]) -> PutBack:
     directories = list(dict.fromkeys(written.values()))
     names = [DirectoryNames(files, each) for each in directories]
-    taken = PutBack(directories, [*map(open_files.get, written), *names])
+    return PutBack(directories, [*map(open_files.pin, written), *names])
+
+
+def _release(open_files: OpenFiles, written: dict[str, str]) -> None:
+    for path in written:
+        open_files.unpin(path)
     written.clear()
-    return taken
