@@ -218,19 +218,22 @@ class JournalRules:
     def _is_over(self) -> None:
         """From here on the data files are all there is: they are durable, and so is where they lie."""
         self._header = None
-        top = self._world.find(self._logs.directory)
+        top, starts = self._world.find(self._logs.directory), self._logs.checkpoint(LOG_START_OFFSETS)
         assert top is not None
         for partition, directory in self._logs.partitions().items():
-            missing = sorted(self._undurable_logs(directory))
+            missing = sorted(self._undurable_logs(directory, starts.get(partition, 0)))
             if top.durable_names.get(str(partition)) is not directory:
                 missing.append("its directory")
             self.must(not missing, "data files are durable before the journal is over", (partition, missing))
 
     @staticmethod
-    def _undurable_logs(directory: Node) -> Iterator[str]:
+    def _undurable_logs(directory: Node, log_start_offset: int) -> Iterator[str]:
+        """But for those that were removed below a stored log start: they are removed again."""
         for name in directory.names.keys() | directory.durable_names.keys():
             if name.endswith(".log"):
                 node = directory.names.get(name)
+                if node is None and (base_offset_of(name) or 0) < log_start_offset:
+                    continue
                 if node is None or directory.durable_names.get(name) is not node or not node.is_durable:
                     yield name
 

@@ -291,8 +291,9 @@ class Rules:
         names = [] if node is None else bytes(node.data).decode().splitlines()
         return {name: top.names[name] for name in names if name in top.names}
 
-    def _undurable(self, directory: Node) -> list[str]:
-        """Files of the directory that a power cut would take something of, or bring back."""
+    def _undurable(self, directory: Node, log_start_offset: int = 0) -> list[str]:
+        """Files of the directory that a power cut would take something of, or bring back, but for segments that were removed
+        below a stored log start: whoever finds them there removes them again."""
         missing = [
             name
             for name, node in directory.names.items()
@@ -302,7 +303,11 @@ class Rules:
         ]
         # (a snapshot that comes back is one that a start may use)
         return missing + [
-            name for name in directory.durable_names if name.endswith(SEGMENT_SUFFIXES) and name not in directory.names
+            name
+            for name in directory.durable_names
+            if name.endswith(SEGMENT_SUFFIXES)
+            and name not in directory.names
+            and (base_offset_of(name) or 0) >= log_start_offset
         ]
 
     # writing
@@ -378,13 +383,10 @@ class Rules:
             assert path is not None
             self.must(part in path.durable_names, "the data directory and its parents are durable", part)
             path = path.names[part]
-        stored = self._logs.checkpoint(RECOVERY_POINTS)
+        stored, starts = self._logs.checkpoint(RECOVERY_POINTS), self._logs.checkpoint(LOG_START_OFFSETS)
         for partition, directory in self._logs.partitions().items():
-            self.must(
-                not self._undurable(directory),
-                "what was recovered is durable before it is served",
-                (partition, self._undurable(directory)),
-            )
+            undurable = self._undurable(directory, starts.get(partition, 0))
+            self.must(not undurable, "what was recovered is durable before it is served", (partition, undurable))
             end_offset = end_offset_of(list(self._logs.batches(partition, durable=False)))
             if partition.topic != METADATA and end_offset >= 0:
                 self.must(

@@ -383,7 +383,7 @@ class _Opening:
         if scan.problem is not None and scan.position == position > 0:
             self._check_below(segment, position)
         segment.unchecked_end_position = min(segment.unchecked_end_position, position)
-        if is_last and self._may_read_again(segment, scan, aborted):
+        if is_last and aborted == aborted_before and self._may_read_again(segment, scan, aborted):
             self.has_unwritten = True
             return scan
         if unsynced_position is not None:
