@@ -434,7 +434,9 @@ def test_a_log_shorter_than_its_recovery_point_is_damage_without_its_newest_snap
         else:
             world.files.remove(path)
     before = {path: data for path, data in world.files.snapshot(DIRECTORY).items() if path.endswith(".log")}
-    with pytest.raises(DamagedLog, match=f"synced up to {end_offset}|everything below .* was synced"):
+    with pytest.raises(
+        DamagedLog, match=f"synced up to {end_offset}|everything below .* was synced|what lies between is missing"
+    ):
         world.open(is_clean=is_clean)
     after = {path: data for path, data in world.files.snapshot(DIRECTORY).items() if path.endswith(".log")}
     assert after == before
@@ -786,3 +788,82 @@ def test_what_the_journal_put_back_is_synced_and_little_of_it_is_read_again() ->
     report = recover(world.files, DIRECTORY, world.config, NaiveProducers(), journal_end_offset=3, sync=False)
     assert report.log.recovery_point == 0, "what lies behind it may not be on the disk: it is written again"
     assert report.log.has_unsynced
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("what", ["gone", "empty", "shorter", "torn"])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_segment_that_is_missing_before_the_last_is_missed(which: int, what: str, is_clean: bool) -> None:
+    """Nobody reads it again after a clean stop, or below a snapshot: its border with the next one tells."""
+    if which == 0 and what == "gone":
+        pytest.skip("where the log began is told by no border")
+    world = filled()
+    paths = [segment.log_path for segment in world.log.segments]
+    assert len(paths) >= 4
+    data = world.files.read_whole(paths[which])
+    if what == "gone":
+        world.files.remove(paths[which])
+    else:
+        last = max(valid_batches(data, world.log.segments[which].base_offset))
+        size = len(next(batch.data for batch in world.model if batch.base_offset == last[0]))
+        overwrite(world.files, paths[which], data[: {"empty": 0, "shorter": -size, "torn": -7}[what]])
+    before = world.files.snapshot(DIRECTORY)
+    for _ in range(2):
+        world.files.kill()
+        with pytest.raises(DamagedLog, match=r"is missing|bytes|no batch|is due"):
+            world.open(is_clean=is_clean)
+        assert world.files.snapshot(DIRECTORY) == before, "nothing is removed: it may be put back"
+    overwrite(world.files, paths[which], data)
+    world.files.kill()
+    world._after(world.open(is_clean=is_clean))
+
+
+@pytest.mark.parametrize("damage", ["all gone", "last gone", "last empty"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_log_that_is_put_back_finds_its_aborted_transactions(damage: str, is_clean: bool) -> None:
+    """A start that found it missing has not removed its indexes: a transaction index that is gone looks like an empty one."""
+    world = filled()
+    segments = world.log.segments if damage == "all gone" else world.log.segments[-1:]
+    kept = {segment.log_path: world.files.read_whole(segment.log_path) for segment in segments}
+    for path in kept:
+        if damage == "last empty":
+            overwrite(world.files, path, b"")
+        else:
+            world.files.remove(path)
+    for _ in range(2):
+        world.files.kill()
+        with pytest.raises(DamagedLog):
+            world.open(is_clean=is_clean)
+    for path, data in kept.items():
+        overwrite(world.files, path, data)
+    world.files.kill()
+    world._after(world.open(is_clean=is_clean))
+    assert world.aborted
+    assert world.log.aborted_between(0, INT32_MAX) == world.aborted
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed", "none"])
+def test_after_a_crash_a_transaction_index_begins_as_the_last_clean_stop_left_it(damage: str) -> None:
+    world = World()
+    for _ in range(2):
+        world.append(producer_id=7)
+        world.mark(7, commit=False)
+    world.close()
+    noted = world.log.aborted_checksums()
+    path = f"{DIRECTORY}/{0:020d}.txnindex"
+    world.append(producer_id=7)
+    world.mark(7, commit=False)
+    world.sync()
+    expected = list(world.aborted)
+    data = world.files.read_whole(path)
+    if damage == "gone":
+        world.files.remove(path)
+    elif damage == "changed":
+        overwrite(world.files, path, data[:5] + bytes([data[5] ^ 4]) + data[6:])
+    world.files.kill()
+    world.producers = NaiveProducers()
+    report = recover(
+        world.files, DIRECTORY, world.config, world.producers, recovery_point=4, aborted=noted
+    )  # fmt: skip
+    assert report.log.aborted_between(0, INT32_MAX) == expected
+    assert bool(report.notes) is (damage != "none")

@@ -2,7 +2,8 @@
 
 Kafka's `.txnindex` has no checksum, and a segment without aborted transactions has no such file: one that is lost, or has
 another producer id in an entry, cannot be told from a sound one, and read_committed readers would get aborted records.
-After a clean stop nobody checks the log against it either. So the stop notes what it left, and the next start compares.
+After a clean stop nobody checks the log against it either. So the stop notes what it left, and the next start compares; one after
+a crash compares the beginning that the file had then.
 
 version int16 = 1, CRC-32C uint32 of everything from byte 6 on, count of partitions int32, each: topic id 16 bytes, partition
 int32, count of segments int32, each: base offset int64, CRC-32C uint32 of its file. Big endian. Only partitions with an
@@ -35,6 +36,15 @@ def checksum_of(entries: Sequence[AbortedTransaction]) -> int:
     return crc32c(b"".join(map(aborted_to_bytes, entries)))
 
 
+def checksums_of_beginnings(entries: Sequence[AbortedTransaction]) -> set[int]:
+    """Of the files that have the first of these entries, and more and more of them."""
+    checksum, found = 0, set()
+    for entry in entries:
+        checksum = crc32c(aborted_to_bytes(entry), checksum)
+        found.add(checksum)
+    return found
+
+
 def checksums_to_bytes(found: Mapping[PartitionId, Checksums]) -> bytes:
     """The file; the same state gives the same bytes."""
     parts: list[bytes] = []
@@ -63,7 +73,7 @@ def checksums_from_bytes(data: bytes) -> dict[PartitionId, Checksums]:
 
 
 class AbortedChecksumsFile:
-    """The file in a data directory; it says something of a directory that was stopped cleanly only."""
+    """The file in a data directory, as the last clean stop left it."""
 
     def __init__(self, files: Files, data_directory: str) -> None:
         self._files = files

@@ -1,7 +1,8 @@
 """What an interrupted run can leave in a partition's directory, put right before anything is read.
 
 As Apache Kafka does: `.deleted` files go; `.cleaned` files are unfinished and go, with every `.swap` from the same point
-on; other `.swap` files are finished and take the place of what they replace; indexes without a log go. Ours: `.tmp`.
+on; other `.swap` files are finished and take the place of what they replace; indexes without a log go, unless that log was
+synced: then it is what is missing. Ours: `.tmp`.
 """
 
 from __future__ import annotations
@@ -22,14 +23,15 @@ def base_offset_of(name: str) -> int | None:
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
 
 
-def put_right(files: Files, directory: str) -> bool:
-    """Remove or finish what was left over; True when anything changed (not all names are synced yet).
+def put_right(files: Files, directory: str, synced: range = range(0)) -> bool:
+    """Remove or finish what was left over; True when anything changed (not all names are synced yet). `synced`: the offsets that
+    are kept and known to be on the disk.
 
     A start may itself be interrupted by a power cut, which keeps any of its changes that were not synced; so what decides
     is synced before what follows from it (see `segment_swap`).
     """
     names = files.list(directory)
-    if not any(name.endswith(_PASSING_SUFFIXES) for name in names) and not _orphans(names):
+    if not any(name.endswith(_PASSING_SUFFIXES) for name in names) and not _orphans(names, synced):
         return False  # nearly every directory, and a start looks at all of them
     cleaned = [base for name in names if name.endswith(".cleaned") and (base := base_offset_of(name)) is not None]
     swaps = [name for name in names if name.endswith(".swap")]
@@ -50,21 +52,22 @@ def put_right(files: Files, directory: str) -> bool:
     _remove_all(files, directory, _replaced_by(spans, files.list(directory)))
     for name in swaps:
         files.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix('.swap')}")
-    orphans = _orphans(files.list(directory))
+    orphans = _orphans(files.list(directory), synced)
     for name in orphans:
         files.remove(f"{directory}/{name}")
     return bool(doomed or unfinished or swaps or orphans)
 
 
-def _orphans(names: Sequence[str]) -> list[str]:
-    """Indexes without a log."""
+def _orphans(names: Sequence[str], synced: range) -> list[str]:
+    """Indexes without a log, which nobody will put back."""
     logs = {name for name in names if name.endswith(".log")}
     return [
         name
         for name in names
         if name.endswith(INDEX_SUFFIXES)
         and name.partition(".")[0] + ".log" not in logs
-        and base_offset_of(name) is not None
+        and (base := base_offset_of(name)) is not None
+        and base not in synced
     ]
 
 

@@ -18,6 +18,12 @@ ENTRY_SIZE_BYTES = 8
 _ENTRY = Struct(">ii")
 
 
+def entry_from_bytes(data: bytes) -> tuple[int, int]:
+    """One entry: relative offset, position. Of eight bytes."""
+    relative_offset, position = _ENTRY.unpack(data)
+    return relative_offset, position
+
+
 class OffsetIndex:
     """The offset index of one segment, in memory; `flushed_count` entries of it are in the file."""
 

@@ -18,7 +18,7 @@ from typing import Protocol
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log import producer_snapshot
-from oncelog.log.aborted_checksums import Checksums, checksum_of
+from oncelog.log.aborted_checksums import Checksums, checksum_of, checksums_of_beginnings
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync, write_again
@@ -90,7 +90,7 @@ def recover(
     the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset` is where a replayed
     journal ends, which was synced: what is bad below it is damage. With `is_cut`, after a power cut, the log is cut there: what
     lies behind may depend on what was lost elsewhere. `aborted` is
-    what a clean stop noted of the transaction indexes: one that differs is built anew.
+    what the last clean stop noted of the transaction indexes: one that differs is built anew.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
@@ -180,7 +180,9 @@ class _Opening:
             self.notes.append(
                 f"{self.directory}: a sync failed before, or was cut short; what may not be on the disk was written anew"
             )
-        self.names_are_unsynced = put_right(self.files, self.directory)
+        self.names_are_unsynced = put_right(
+            self.files, self.directory, range(self.log_start_offset, self.known_synced_offset)
+        )
         names = self.files.list(self.directory)
         segments = self._segments(names)
         from_offset, entries, snapshot_offsets = self._newest_snapshot(segments, names)
@@ -235,6 +237,8 @@ class _Opening:
                 segment = Segment(self.open_files, self.directory, base_offset, self.config, size_bytes=size_bytes)
                 segment.unchecked_end_position = size_bytes
                 segments.append(segment)
+        if not segments and self.log_start_offset < self.known_synced_offset:
+            raise DamagedLog(f"{self.directory}: has no segment, but it was synced up to {self.known_synced_offset}")
         if not segments:
             # The first segment's name is durable before anything is written: only later ones can be lost in a crash,
             # and that shows at their borders.
@@ -284,13 +288,20 @@ class _Opening:
                 continue  # (how far the last one reaches is not known yet)
             try:
                 found = segment.read_aborted()
-                left = checksum_of(found) if found else None
-                if self.aborted is not None and self.aborted.get(segment.base_offset) != left:
-                    raise CorruptIndex("not what the clean stop left")
+                if self.aborted is not None:
+                    self._compare(found, self.aborted.get(segment.base_offset))
             except CorruptIndex as error:
                 self.notes.append(f"{segment.transaction_index_path}: {error}; rebuilt")
                 return segment.base_offset
         return self.synced_offset
+
+    def _compare(self, found: list[AbortedTransaction], noted: int | None) -> None:
+        """With what the last clean stop noted of the file: since a crash more may have been added. Raises CorruptIndex."""
+        if self.is_clean and noted != (checksum_of(found) if found else None):
+            raise CorruptIndex("not what the clean stop left")
+        # (a cleaning since then has written it anew)
+        if noted is not None and not self.config.may_have_gaps and noted not in checksums_of_beginnings(found):
+            raise CorruptIndex("not what the last clean stop left, and more")
 
     def _leader_epochs(
         self, segments: list[Segment], names: list[str], from_offset: int
@@ -319,6 +330,8 @@ class _Opening:
         first = next(
             (i for i, segment in enumerate(segments[:-1]) if segment.end_offset > from_offset), len(segments) - 1
         )
+        if not self.config.may_have_gaps:
+            self._check_borders(segments[: first + 1])
         for index in range(first, len(segments)):
             segment = segments[index]
             if index > first:
@@ -330,12 +343,27 @@ class _Opening:
                 before.end_offset = segment.base_offset
             if segment.size_bytes == 0:
                 segment.end_offset = segment.base_offset
-                self.names_are_unsynced |= segment.clear_indexes()
+                if (
+                    segment.base_offset >= self.known_synced_offset
+                ):  # else it is damaged, and its indexes are needed again
+                    self.names_are_unsynced |= segment.clear_indexes()
                 continue
             scan = self._replay_segment(segment, from_offset, leader_epochs, is_last=segment is segments[-1])
             if scan.problem is not None:
                 return self._cut(segments, index, scan.position, scan.problem)
         return segments
+
+    def _check_borders(self, segments: list[Segment]) -> None:
+        """Of segments that are not read, and their successor: what is missing between them was lost. Raises DamagedLog."""
+        for before, segment in pairwise(segments):
+            if (
+                segment.base_offset > self.log_start_offset
+                and (end_offset := before.read_end_offset()) != segment.base_offset
+            ):
+                raise DamagedLog(
+                    f"{before.log_path}: ends at offset {end_offset}, and the next segment begins at {segment.base_offset}: "
+                    "what lies between is missing"
+                )
 
     def _border_problem(self, end_offset: int, base_offset: int) -> str | None:
         # Compaction leaves gaps below the recovery point, an interrupted removal below the log start. Anywhere else a gap

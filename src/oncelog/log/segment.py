@@ -15,7 +15,7 @@ from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import Buffer, File
 from oncelog.log.offset_index import ENTRY_SIZE_BYTES as OFFSET_ENTRY_BYTES
-from oncelog.log.offset_index import OffsetIndex
+from oncelog.log.offset_index import OffsetIndex, entry_from_bytes
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
@@ -510,6 +510,25 @@ class Segment:
                 renamed.append(new)
             setattr(self, attribute, new)
         return tuple(renamed)
+
+    def read_end_offset(self) -> int:
+        """Where its batches end, by their headers from the last index entry on. Raises DamagedLog."""
+        position, files = 0, self._open_files.files
+        size_bytes = files.size_of(self.index_path) if files.exists(self.index_path) else 0
+        if size_bytes >= OFFSET_ENTRY_BYTES:
+            last = size_bytes // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES - OFFSET_ENTRY_BYTES
+            relative_offset, at = entry_from_bytes(
+                self._open_files.get(self.index_path).read_at(last, OFFSET_ENTRY_BYTES)
+            )
+            found = batch_at(self._log().read_at(at, WALK_SIZE_BYTES), 0, at) if 0 < at < self.size_bytes else None
+            if found is not None and found.last_offset == self.base_offset + relative_offset:
+                position = at
+        end_offset = self.base_offset
+        for batch in (scan := self.scan(position, check_crc=False)):
+            end_offset = batch.end_offset
+        if scan.problem is not None:
+            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {end_offset}: {scan.problem}")
+        return end_offset
 
     def clear_indexes(self) -> bool:
         """Empty the index files of an empty segment, should a crash have left them content; True when it had."""

@@ -120,3 +120,19 @@ def test_one_that_is_missing_without_a_trace_is_not_forgotten() -> None:
     world = World()
     assert world.settle(recovery_points={T: 5}) == []
     assert world.stored == {}
+
+
+@pytest.mark.parametrize("bit", range(0, 128, 5))
+def test_a_damaged_id_is_written_anew_and_the_partition_goes_on(bit: int, caplog: pytest.LogCaptureFixture) -> None:
+    """It would be taken for a deleted topic's, moved aside, and the partition would begin anew in silence."""
+    world = World()
+    damaged = bytearray(ID)
+    damaged[bit // 8] ^= 1 << bit % 8
+    world.directory("t-0", bytes(damaged), b"ours")
+    world.files.sync_directory("data")
+    points = {T: 9}
+    assert world.settle(recovery_points=points) == [T]
+    assert points == {T: 9}
+    world.files.crash(Keep.NONE)
+    assert partition_metadata_from_bytes(world.files.read_whole(metadata_path("data/t-0"))) == ID
+    assert "data/t-0/partition.metadata is damaged" in caplog.text

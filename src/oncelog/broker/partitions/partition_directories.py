@@ -24,6 +24,7 @@ _log = logging.getLogger("oncelog.partitions")
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
+DAMAGED_BYTES_MAX = 2
 NOBODY = TopicPartition("", -1)
 
 
@@ -64,7 +65,11 @@ def partition_directories(files: Files, data_directory: str, metadata: ClusterMe
         if name is NOBODY:
             continue
         topic = metadata.topic_of(name)
-        if topic is None or (owner := _owner(files, path)) not in (None, b"", topic.topic_id):
+        owner = None if topic is None else _owner(files, path)
+        if topic is not None and owner and _is_damaged(owner, topic.topic_id):
+            _log.warning("%s is damaged: it says nearly the topic's id; written anew", metadata_path(path))
+            owner = b""
+        if topic is None or owner not in (None, b"", topic.topic_id):
             # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
             found.strays.append(directory)
         else:
@@ -142,6 +147,13 @@ def _named(directory: str) -> TopicPartition:
     if not dash or not (index.isascii() and index.isdigit()) or topic_name == "__cluster_metadata":
         return NOBODY
     return TopicPartition(topic_name, int(index))
+
+
+def _is_damaged(owner: bytes, topic_id: bytes) -> bool:
+    """Whether an id is the topic's but for a byte or two (a character of the file): ids are drawn, no two are so near."""
+    return (
+        owner != topic_id and sum(one != other for one, other in zip(owner, topic_id, strict=True)) <= DAMAGED_BYTES_MAX
+    )
 
 
 def _owner(files: Files, path: str) -> bytes | None:

@@ -60,6 +60,7 @@ OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
 INT64_MAX = 2**63 - 1
+WAY_OUT = "stop the broker and restore the partition's files from a copy, or delete the topic"
 
 
 class Partitions:
@@ -171,9 +172,9 @@ class Partitions:
         directories = dict.fromkeys(
             settle(self._files.files, self._directory, self._metadata, checkpoints.by_file(), checkpoints.write_now)
         )
+        if (problem := self._aborted.read()) is not None:
+            _log.warning(problem)
         if is_clean:
-            if (problem := self._aborted.read()) is not None:
-                _log.warning(problem)
             self._unopened = directories
             checkpoints.store_offline(offline=())
             self._note_missing(directories)
@@ -203,7 +204,7 @@ class Partitions:
                     # What it had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
                     await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
                     checkpoints.stays_offline(name, end)
-                _log.critical("partition %s is damaged and stays offline: %s", name, error)
+                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
             report.opened()
             if len(opened) >= TOGETHER_MAX:
                 await self._sync_opened(opened)
@@ -241,7 +242,7 @@ class Partitions:
         except StorageError as error:
             self._partitions.pop(name, None)
             self._damaged[name] = str(error)
-            _log.critical("partition %s is damaged and stays offline: %s", name, error)
+            _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
             raise
         if remove_below_start(partition.log):
             self._flusher.appended(partition)
@@ -384,7 +385,7 @@ class Partitions:
             windows=self._windows.of(topic.topic_id, name.partition),
             journal_end_offset=journal_end.end_offset,
             is_cut=journal_end.is_cut,
-            aborted=self._aborted.of(topic.topic_id, name.partition) if is_clean else None,
+            aborted=self._aborted.of(topic.topic_id, name.partition),
         )
         for note in report.notes:
             _log.warning("%s: %s", name, note)
