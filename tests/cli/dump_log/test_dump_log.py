@@ -151,6 +151,16 @@ def test_a_torn_tail_is_told_with_its_position(data: pathlib.Path) -> None:
     assert "offset 5 was due" in oncelog("dump-log", file).stdout
 
 
+def test_what_a_start_cut_off_and_kept_is_no_problem(data: pathlib.Path) -> None:
+    whole = (data / "t-0" / f"{LOG}.log").read_bytes()
+    kept = data / "t-0" / f"{3:020d}.torn"
+    kept.write_bytes(whole[rows_start(whole)[3] : -7])
+    found = rows(kept)
+    assert found[-1]["kind"] == "torn"
+    assert "kept, torn: " in oncelog("dump-log", kept).stdout
+    assert oncelog("dump-log", "--problems-only", data).exit_code == 0
+
+
 def rows_start(data: bytes) -> list[int]:
     """Where batches begin."""
     found, position = [], 0

@@ -134,6 +134,15 @@ def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:
             yield _torn(path, file, scan, size_bytes, next_offset)
 
 
+def torn_items(path: str, wanted: Wanted) -> Iterator[Item]:
+    """What a start cut off a log, and kept for a person: that it ends in the middle of a batch is no fault of the directory."""
+    for item in segment_items(path, wanted):
+        if item.is_problem:
+            yield Item({**item.row, "kind": "torn"}, item.line.replace("PROBLEM", "kept, torn:", 1))
+        else:
+            yield item
+
+
 def _torn(path: str, file: ReadOnlyFile, scan: Scan, size_bytes: int, next_offset: int) -> Item:
     left = size_bytes - scan.position
     tail = file.read_at(scan.position, min(left, _SEARCH_BYTES_MAX))
@@ -354,7 +363,7 @@ def partition_metadata_items(path: str, wanted: Wanted) -> Iterator[Item]:  # no
 Reader = Callable[[str, Wanted], Iterator[Item]]
 BY_SUFFIX: dict[str, Reader] = {
     ".log": segment_items,
-    ".torn": segment_items,
+    ".torn": torn_items,
     ".index": offset_index_items,
     ".timeindex": time_index_items,
     ".txnindex": transaction_index_items,
