@@ -21,10 +21,19 @@ from evidence.syscalls.observed import Observed
 from evidence.world.broker import Client
 from evidence.world.coordinator_workload import Workload
 from oncelog.errors import ErrorCode
-from oncelog.log.checkpoint_files import CLEANED_OFFSETS, RECOVERY_POINTS, offsets_from_bytes, offsets_to_bytes
+from oncelog.host.files import RealFiles
+from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
+    PARTITION_METADATA,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+    offsets_to_bytes,
+    partition_metadata_from_bytes,
+)
 from oncelog.log.failed_sync import MARKER
 from oncelog.log.journal import COPIED_BYTES_MAX, FILE_PREFIX, SEGMENTS_KEPT
 from oncelog.log.journal_entries import SEGMENT_HEADER_BYTES, segment_header_from_bytes
+from oncelog.log.journal_reading import read_journal
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
@@ -413,7 +422,10 @@ class Life:
         place(data / "table-0" / f"{99:020d}.log.deleted", b"")
 
     def _tear_the_first_segment(self) -> None:
-        """Batches behind a torn one, in later segments: only without a recovery point are they no damage."""
+        """Batches behind a torn one, in later segments: only without a recovery point are they no damage, and where the journal,
+        which is used again sooner or later, does not know them any more."""
+        if self._journal_names("rolled"):
+            return
         path = self._observed.data / RECOVERY_POINTS
         rolled = TopicPartition("rolled", 0)
         self._observed.place(
@@ -421,6 +433,14 @@ class Life:
         )
         second = self._observed.data / "rolled-0" / f"{self._bases('rolled')[1]:020d}.log"
         self._observed.place(second, second.read_bytes()[:-7])
+
+    def _journal_names(self, topic: str) -> bool:
+        data = self._observed.data
+        topic_id = partition_metadata_from_bytes((data / f"{topic}-0" / PARTITION_METADATA).read_bytes())
+        found = read_journal(RealFiles(), str(data))
+        return found is not None and any(
+            piece.topic_id == topic_id for entry in found.entries() for piece in entry.pieces
+        )
 
     def _leave_a_swap(self, directory: pathlib.Path, *, is_replaced: bool = True, is_announced: bool = True) -> None:
         """The first two segments become one. It ends in the midst of its announcement, before the sync of that, or before
