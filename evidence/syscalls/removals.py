@@ -209,6 +209,12 @@ def try_one(removal: Removal, *arguments: str) -> str:
         return _noticed(["-m", "evidence.syscalls", "--quiet", "--source", str(source), *arguments], folder)
 
 
+def as_it_is(*arguments: str) -> str:
+    """What is not so though nothing is removed: "" as it should be."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _noticed(["-m", "evidence.syscalls", "--quiet", *arguments], folder)
+
+
 def _noticed(command: list[str], folder: str) -> str:
     variables = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": folder}
     try:
@@ -264,6 +270,9 @@ def main() -> int:
             print(f"changes nothing  {each}  [{reasons[each.key]}]")
     left = []
     arguments = ["--steps"] if options.steps else []
+    if tried and (noticed := as_it_is(*arguments)):
+        print(f"removals: the life fails without any removal, so it proves nothing: {noticed}")
+        return 2
     with ThreadPoolExecutor(options.jobs) as pool:
         for removal, noticed in zip(tried, pool.map(lambda each: try_one(each, *arguments), tried), strict=True):
             said = f"caught  {removal}  [{noticed}]" if noticed else f"NOT caught  {removal}"
