@@ -89,8 +89,8 @@ def recover(
     `is_clean` says that the clean shutdown marker was there: then nothing is torn, and what is bad is damage. `windows`, by
     the offset of a snapshot, is what was known of its producers beyond it. `journal_end_offset` is where a replayed
     journal ends, which was synced: what is bad below it is damage. With `is_cut`, after a power cut, the log is cut there: what
-    lies behind may depend on what was lost elsewhere. `aborted` is
-    what the last clean stop noted of the transaction indexes: one that differs is built anew.
+    lies behind may depend on what was lost elsewhere. `aborted` is what the last clean stop noted of the transaction indexes: one
+    that differs is built anew.
     With `sync` off the caller syncs `report.log.files_to_sync(checkpoint=True)` (many logs in one go) before anything is
     served. Pass the broker's `OpenFiles` to share its bound on open files. Raises DamagedLog and StorageError.
     """
