@@ -26,6 +26,7 @@ PARTS = {
     "security": "bench.security:security",
     "latency": "bench.latency:latency",
     "aborted": "bench.brokers:aborted",
+    "floors": "bench.floors:floors",
     "whole-run": "bench.brokers:whole_run",
     "dual-writes": "bench.dual_writes:dual_writes",
     "spark": "bench.spark:spark",
@@ -46,6 +47,7 @@ ROWS: dict[str, Sequence[str]] = {
     "security": ("produce", "consume", "commit"),
     "end-to-end": tuple(f"rate-{rate}" for rate in MESSAGE_RATES),
     "records": ("send", "send_nowait", "sync-send", "poll", "sync-poll", "sync-iteration"),
+    "floors": ("transactions", "relay"),
     "spark": ("read", "read-into-python", "write", "copy", "stream"),
     "throughput": tuple(f"{policy}-{size}" for policy in ("os", "fsync") for size in RECORD_SIZES),
 }

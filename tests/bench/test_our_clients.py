@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import pytest
 from bench.costs import Measured, Spent
-from bench.our_clients import SYNCED, WITHOUT_DISK, Ages, _latency_row, _pairs
+from bench.our_clients import SYNCED, WITHOUT_DISK, Ages, _latency_row, _pairs, _tell_dues
 from bench.pairs import KAFKA, OURS, percentile
 
 
@@ -41,3 +44,22 @@ def test_a_latency_is_the_median_of_the_rounds_percentiles():
 def test_a_percentile_has_its_share_below_it(share, expected):
     assert percentile([1, 2, 3, 4], share) == expected
     assert percentile([], share) is None
+
+
+def test_every_time_is_told_once_in_order_and_not_before_it_has_come():
+    dues = [time.perf_counter() + i / 2_000 for i in range(40)]
+    told = []
+
+    def tell(come):
+        assert come
+        assert come[-1] <= time.perf_counter()
+        told.extend(come)
+
+    _tell_dues(dues, tell, threading.Event())
+    assert told == dues
+
+
+def test_nothing_is_told_after_the_stop():
+    stop = threading.Event()
+    stop.set()
+    _tell_dues([0.0], pytest.fail, stop)

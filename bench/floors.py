@@ -1,0 +1,171 @@
+"""What no broker on this machine can beat: the clients' own time, and the system's, with as good as no broker behind them.
+
+* librdkafka's transactions on the broker that librdkafka brings along for its own tests: C, in memory, nothing is stored.
+* The age of a message that a bare socket passes on, without protocol or log; and with one `fdatasync` on its way.
+
+An aim that lies below one of these is out of reach here, whoever writes the broker; what lies between a floor and our own figure is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Producer
+
+from bench.brokers import one_transaction, transactional
+from bench.pairs import ROUNDS, percentile
+from bench.selection import Wanted
+from bench.servers import ROOT, Server, build_directory
+from bench.table import Row
+
+SECONDS = 5.0
+PARTITIONS = 4  # of every topic of librdkafka's mock broker
+MESSAGES = 1_000
+WARM_UP = 100
+INTERVAL_S = 0.005  # 200 messages/s, as `end-to-end/rate-200`
+SIZE_BYTES = 170  # a Produce of 100 B has about as much
+
+
+# a process of its own: the mock broker, or the relay
+
+
+def serve_mock() -> None:
+    """Print the address of librdkafka's mock broker; it lives until stdin ends."""
+    owner = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none:1"})
+    brokers = owner.list_topics(timeout=10).brokers.values()
+    print(",".join(f"{each.host}:{each.port}" for each in brokers), flush=True)
+    sys.stdin.read()
+
+
+def serve_relay(syncs: bool) -> None:
+    """Print a port; what comes from the first connection goes to the second, a message at a time."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile(dir=build_directory(), buffering=0))
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        print(listening.getsockname()[1], flush=True)
+        sender = stack.enter_context(listening.accept()[0])
+        reader = stack.enter_context(listening.accept()[0])
+        for each in (sender, reader):
+            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        while message := sender.recv(1 << 16):
+            if syncs:
+                file.write(message)
+                os.fdatasync(file.fileno())
+            reader.sendall(message)
+
+
+@contextlib.contextmanager
+def _process(what: str) -> Iterator[str]:
+    """The word that it prints first; it ends with the block."""
+    command = [sys.executable, "-m", "bench.floors", what]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    with process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+# the clients
+
+
+def transactions_per_second(bootstrap: str, count: int, seconds: float = SECONDS) -> float:
+    """`count` producers of librdkafka, transactions of one record."""
+    server = Server("librdkafka's mock broker", bootstrap, 0, 0.0)
+    producers = [transactional(server, f"floor-{count}-{i}") for i in range(count)]
+    done = [0] * count
+    stop = threading.Event()
+
+    def work(i: int) -> None:
+        while not stop.is_set():
+            one_transaction(producers[i], "floor", b"x" * 100, i % PARTITIONS)
+            done[i] += 1
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
+    started = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    stop.wait(seconds)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    return sum(done) / (time.perf_counter() - started)
+
+
+class _Reader(asyncio.Protocol):
+    """Takes the time when a whole message has come; one at a time is under way."""
+
+    def __init__(self) -> None:
+        self.came = asyncio.Event()
+        self.at = 0.0
+        self._missing = SIZE_BYTES
+
+    def data_received(self, data: bytes) -> None:
+        self._missing -= len(data)
+        if self._missing <= 0:
+            self.at, self._missing = time.perf_counter(), SIZE_BYTES
+            self.came.set()
+
+
+async def relayed_ms(port: int, messages: int = MESSAGES, warm_up: int = WARM_UP) -> list[float]:
+    """The age in ms of each message when it is back, in order of size; one client process with one loop, as ours."""
+    loop = asyncio.get_running_loop()
+    sender, _ = await loop.create_connection(asyncio.Protocol, "127.0.0.1", port)
+    receiver, reader = await loop.create_connection(_Reader, "127.0.0.1", port)
+    ages = []
+    try:
+        for _ in range(warm_up + messages):
+            await asyncio.sleep(INTERVAL_S)
+            reader.came.clear()
+            begun = time.perf_counter()
+            sender.write(b"x" * SIZE_BYTES)
+            await reader.came.wait()
+            ages.append((reader.at - begun) * 1000)
+    finally:
+        sender.close()
+        receiver.close()
+    return sorted(ages[warm_up:])
+
+
+# rows
+
+
+def floors(with_kafka: bool, wanted: Wanted) -> list[Row]:
+    """Not to be compared with anything here: the rows of the same work are in other parts."""
+    del with_kafka
+    rows: list[Row] = []
+    if wanted("transactions"):
+        for count in (1, 8):
+            rates = []
+            for _ in range(ROUNDS):
+                with _process("mock") as bootstrap:
+                    rates.append(transactions_per_second(bootstrap, count))
+            name = f"librdkafka on its own mock broker, {count} producer{'s' * (count > 1)}"
+            note = f"median of {ROUNDS}"
+            rows.append(Row(name, "txn/s", statistics.median(rates), better="more", measures="librdkafka", note=note))
+    if wanted("relay"):
+        for what, name in (("relay", "a message passed on"), ("synced-relay", "a message synced and passed on")):
+            with _process(what) as port:
+                ages = asyncio.run(relayed_ms(int(port)))
+            rows += [
+                Row(f"{name} by a bare socket, 200/s, {word}", "ms", percentile(ages, share), measures="the system")
+                for word, share in (("p50", 0.5), ("p99", 0.99))
+            ]
+    return rows
+
+
+if __name__ == "__main__":
+    {"mock": serve_mock, "relay": lambda: serve_relay(False), "synced-relay": lambda: serve_relay(True)}[sys.argv[1]]()
