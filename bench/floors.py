@@ -3,7 +3,7 @@
 * librdkafka's transactions on the broker that librdkafka brings along for its own tests: C, in memory, nothing is stored.
 * The age of a message that a bare socket passes on, without protocol or log; and with one `fdatasync` on its way.
 
-An aim that lies below one of these is out of reach here, whoever writes the broker; what lies between a floor and our own figure is ours.
+An aim below one of these is out of reach here, whoever writes the broker; what lies between a floor and our own figure is ours.
 """
 
 from __future__ import annotations
