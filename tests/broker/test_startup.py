@@ -11,9 +11,11 @@ from evidence.world.doors import SimRandom
 from evidence.world.files import Fault, Keep, SimFiles, SimSyncer
 
 from oncelog.broker import startup
+from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.errors import StorageError
 from oncelog.host.tasks import Tasks
+from oncelog.log.checkpoint_files import RECOVERY_POINTS
 from oncelog.log.open_files import OpenFiles
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
@@ -79,3 +81,57 @@ def test_whatever_sync_of_a_first_start_fails_the_second_ones_directory_survives
 
     for seed in range(8):
         asyncio.run(work(seed))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("cluster.id=c\n", "it says no node.id: restore it"),
+        ("", "it says no cluster.id and no node.id: restore it"),
+        ("cluster.id=c\nnode.id=2\n", "written by node 2, and this is node 1: set node.id"),
+    ],
+)
+def test_whose_the_directory_is_has_to_be_known(text: str, expected: str) -> None:
+    files = SimFiles()
+    start = Start(files, 1)
+    files.make_directory(DATA)
+    files.replace_whole(f"{DATA}/meta.properties", text.encode())
+    with pytest.raises(ConfigInvalid, match=expected):
+        asyncio.run(startup.read_meta_properties(start.parts))
+
+
+@pytest.mark.parametrize("has_partitions", [False, True])
+def test_a_new_cluster_id_beside_partitions_is_told(has_partitions: bool, caplog: pytest.LogCaptureFixture) -> None:
+    files = SimFiles()
+    start = Start(files, 1)
+    files.make_directory(DATA)
+    if has_partitions:
+        files.replace_whole(f"{DATA}/{RECOVERY_POINTS}", b"0\n0\n")
+    asyncio.run(startup.read_meta_properties(start.parts))
+    told = [line for line in caplog.messages if "meta.properties is missing beside partitions" in line]
+    assert len(told) == has_partitions
+    assert all(start.parts.node.cluster_id in line for line in told)
+
+
+def test_what_fails_each_time_is_told_once_and_once_more_when_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
+    outcomes = ["full", "full", "broken", None, None, "full"]
+    calls = iter(outcomes)
+
+    class Done(Exception):
+        pass
+
+    def act() -> None:
+        failure = next(calls, "done")
+        if failure == "done":
+            raise Done
+        if failure:
+            raise StorageError(failure)
+
+    with pytest.raises(Done):
+        asyncio.run(startup._every(1, act))
+    assert [line.rpartition(": ")[2] for line in caplog.messages] == [
+        "full",
+        "broken",
+        "housekeeping works again",
+        "full",
+    ]

@@ -22,7 +22,7 @@ from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
 from oncelog.core.processes.process_plan import move_under_way
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
-from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, take_clean_shutdown, write_clean_shutdown
+from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS, take_clean_shutdown, write_clean_shutdown
 from oncelog.log.files import Files
 from oncelog.log.journal import remove_journal
 from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
@@ -69,10 +69,12 @@ async def read_meta_properties(parts: Assembly) -> None:
         followed_id = store.cluster_id
     if files.exists(path):
         values = meta_properties(files, path)
-        parts.node.cluster_id = values.get("cluster.id", "")
-        if values.get("node.id") != str(parts.node.node_id) or not parts.node.cluster_id:
+        if lacking := [each for each in ("cluster.id", "node.id") if not values.get(each)]:
+            raise ConfigInvalid(f"{path} is damaged: it says no {' and no '.join(lacking)}: restore it")
+        parts.node.cluster_id = values["cluster.id"]
+        if values["node.id"] != str(parts.node.node_id):
             raise ConfigInvalid(
-                f"{path}: written by node {values.get('node.id')}, and this is node {parts.node.node_id}: set node.id"
+                f"{path}: written by node {values['node.id']}, and this is node {parts.node.node_id}: set node.id"
             )
         if followed_id not in ("", parts.node.cluster_id):
             raise ConfigInvalid(f"{path}: of cluster {parts.node.cluster_id}, and the others are of {followed_id}")
@@ -87,6 +89,12 @@ async def read_meta_properties(parts: Assembly) -> None:
             files.replace_whole(path, files.read_whole(path))
         return
     parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))
+    if files.exists(f"{parts.node.data_directory}/{RECOVERY_POINTS}"):
+        _log.warning(
+            "%s is missing beside partitions: this is cluster %s now; stop the broker and restore it, if there is a copy",
+            path,
+            parts.node.cluster_id,
+        )
     text = f"version=1\ncluster.id={parts.node.cluster_id}\nnode.id={parts.node.node_id}\n"
     if count > 1:
         text += f"{PROCESSES}={count}\n"
@@ -270,6 +278,7 @@ async def listen_for_metrics(parts: Assembly) -> None:
 
 
 async def _every(interval_ms: int, act: Callable[[], object]) -> None:
+    told = ""  # a disk that stays full is one line, not one each time
     while True:
         await asyncio.sleep(interval_ms / 1000)
         try:
@@ -277,7 +286,13 @@ async def _every(interval_ms: int, act: Callable[[], object]) -> None:
             if isinstance(done, Awaitable):
                 await done
         except StorageError as error:
-            _log.error("housekeeping failed: %s", error)
+            if str(error) != told:
+                _log.error("housekeeping failed, and is tried again every %d ms: %s", interval_ms, error)
+            told = str(error)
+        else:
+            if told:
+                _log.warning("housekeeping works again")
+            told = ""
 
 
 Steps = tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...]

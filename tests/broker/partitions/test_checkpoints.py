@@ -45,6 +45,20 @@ def test_without_these_old_data_could_be_cut(name: str) -> None:
         opened(files)
 
 
+@pytest.mark.parametrize(
+    ("name", "consequence"), [(RECOVERY_POINTS, "taken for a torn end"), (LOG_START_OFFSETS, "may be there again")]
+)
+def test_one_that_somebody_removed_is_told(name: str, consequence: str, caplog: pytest.LogCaptureFixture) -> None:
+    _, checkpoints = made()
+    for each in (RECOVERY_POINTS, LOG_START_OFFSETS):
+        if each != name:
+            checkpoints.write_now(each, {})
+    checkpoints.tell_missing()
+    [line] = caplog.messages
+    assert line.startswith(f"{name} is missing: ")
+    assert consequence in line
+
+
 def test_a_lost_cleaned_offset_only_costs_time(caplog: pytest.LogCaptureFixture) -> None:
     files, _ = made()
     files.replace_whole(f"d/{CLEANED_OFFSETS}", b"0\nmany\n")

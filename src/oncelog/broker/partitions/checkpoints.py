@@ -36,6 +36,11 @@ class JournalEnd(NamedTuple):
 
 
 NO_JOURNAL = JournalEnd(0, False)
+# A first start writes both before any partition is made.
+CONSEQUENCES = {
+    RECOVERY_POINTS: "after a crash every log is checked from its start, and damage in old data is taken for a torn end",
+    LOG_START_OFFSETS: "records that were deleted may be there again",
+}
 
 
 class Checkpoints:
@@ -68,6 +73,12 @@ class Checkpoints:
             self.cleaned = self._files[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
+
+    def tell_missing(self) -> None:
+        """Of a directory with partitions: a checkpoint that somebody removed."""
+        for name, consequence in CONSEQUENCES.items():
+            if not self._files[name].exists():
+                _log.warning("%s is missing: %s; stop the broker and restore it, if there is a copy", name, consequence)
 
     def by_file(self) -> dict[str, dict[TopicPartition, int]]:
         """What was read, by the name of its file."""

@@ -60,7 +60,7 @@ OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
 INT64_MAX = 2**63 - 1
-WAY_OUT = "stop the broker and restore the partition's files from a copy, or delete the topic"
+WAY_OUT = "stop the broker and restore its files from a copy, or send what is left to another topic (docs/runbook.md)"
 
 
 class Partitions:
@@ -172,6 +172,8 @@ class Partitions:
         directories = dict.fromkeys(
             settle(self._files.files, self._directory, self._metadata, checkpoints.by_file(), checkpoints.write_now)
         )
+        if directories:
+            checkpoints.tell_missing()
         if (problem := self._aborted.read()) is not None:
             _log.warning(problem)
         if is_clean:
@@ -285,6 +287,7 @@ class Partitions:
         """What was recovered is not to be read again by the next start: a broker that is killed over and over before its
         first checkpoint would need longer each time. Raises StorageError."""
         self._with_windows(lambda: self._checkpoints.write_now(RECOVERY_POINTS, self._recovery_points_now()))
+        self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
         for each in self:
             self._recovery_point_stored(each, each.log.recovery_point)
         self._checkpoints.store_offline(self._damaged)
