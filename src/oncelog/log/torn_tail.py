@@ -6,6 +6,8 @@ segment. Apache Kafka ignores both. Only the newest few are kept.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from oncelog.errors import CorruptBatch
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log.files import Files
@@ -43,8 +45,12 @@ class Cut:
 
 
 def valid_batches(data: bytes, least_offset: int) -> list[tuple[int, int]]:
-    """Whole batches anywhere in `data` that could belong to the log from `least_offset` on."""
-    found = []
+    """Whole batches anywhere in `data` that could belong to the log from `least_offset` on: their first and last offsets."""
+    return [(batch.base_offset, batch.last_offset) for _, batch in placed_batches(data, least_offset)]
+
+
+def placed_batches(data: bytes, least_offset: int) -> Iterator[tuple[int, RecordBatch]]:
+    """The same with the place of each in `data`."""
     index = 0
     view = memoryview(data)
     while index + HEADER_BYTES <= len(view):
@@ -55,11 +61,10 @@ def valid_batches(data: bytes, least_offset: int) -> list[tuple[int, int]]:
         index = magic - 16
         batch = _batch_at(view, index)
         if batch is not None and batch.base_offset >= least_offset:
-            found.append((batch.base_offset, batch.last_offset))
+            yield index, batch
             index += batch.size_bytes
         else:
             index += 1
-    return found
 
 
 def _batch_at(view: memoryview, index: int) -> RecordBatch | None:

@@ -182,6 +182,50 @@ def test_a_flipped_byte_is_told_and_what_follows_is_found(data: pathlib.Path) ->
     assert problem["valid_batches_behind"] == [[2, 2], [3, 3], [4, 4], [5, 5]]
 
 
+def test_whole_batches_behind_a_damaged_place_are_read(data: pathlib.Path) -> None:
+    file = data / "t-0" / f"{LOG}.log"
+    whole = bytearray(file.read_bytes())
+    starts = rows_start(bytes(whole))
+    for place in (1, 4):
+        whole[starts[place] + 70] ^= 1
+    file.write_bytes(whole)
+    found = rows(file, status=1)
+    assert [row["base_offset"] for row in of_kind(found, "batch")] == [0, 2, 3, 5]
+    lost = [(row["position"], row["size_bytes"]) for row in of_kind(found, "problem")]
+    assert lost == [(starts[place], starts[place + 1] - starts[place]) for place in (1, 4)]
+
+
+def test_what_is_damaged_all_over_is_given_up(data: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("oncelog.cli.dump_log.files._DAMAGED_PLACES_MAX", 1)
+    file = data / "t-0" / f"{LOG}.log"
+    whole = bytearray(file.read_bytes())
+    starts = rows_start(bytes(whole))
+    for place in (0, 2):
+        whole[starts[place] + 70] ^= 1
+    file.write_bytes(whole)
+    found = rows(file, status=1)
+    assert [row["base_offset"] for row in of_kind(found, "batch")] == [1]
+    assert "more than 1 damaged places" in found[-1]["problem"]
+
+
+def test_what_is_left_of_a_damaged_log_can_be_sent_to_another_topic(data: pathlib.Path) -> None:
+    file = data / "t-0" / f"{LOG}.log"
+    whole = bytearray(file.read_bytes())
+    whole[rows_start(bytes(whole))[1] + 70] ^= 1
+    file.write_bytes(whole)
+    lines = oncelog("dump-log", file, "--records", "-o", "jsonl").stdout.splitlines()
+    kept = [line for line in lines if '"kind": "record"' in line]
+    with TestBroker() as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("saved")
+        cli("produce", "saved", "--json", stdin="\n".join(kept))
+        sent = json.loads(cli("consume", "saved", "-e", "-o", "json").stdout)
+        refused = cli("produce", "saved", "--json", stdin=lines[0], status=1)
+    assert [row["value"] for row in sent] == ["plain", "aborted", "open-0"]
+    assert sent[0]["headers"] == [["h", "1"]]
+    assert "only records can be sent, and this is of kind batch" in refused.stderr
+
+
 def test_zeros_behind_the_end_are_named_as_such(data: pathlib.Path) -> None:
     file = data / "t-0" / f"{LOG}.log"
     file.write_bytes(file.read_bytes() + bytes(100))

@@ -273,11 +273,16 @@ RECORD_KEYS = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type",
 
 
 def record_from_json(line: bytes) -> NewRecord:
-    """A record of `consume -o jsonl`; its topic, partition and offset are those of where it was, and are left out."""
+    """A record of `consume -o jsonl` or `dump-log --records -o jsonl`; its topic, partition and offset, or its file, are those of
+    where it was, and are left out."""
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
             raise ValueError(f"an object with {', '.join(RECORD_KEYS)} is expected")
+        kind = row.pop("kind", "record")
+        if kind != "record":
+            raise ValueError(f"of dump-log's lines only records can be sent, and this is of kind {kind}")
+        row.pop("file", None)
         if unknown := [key for key in row if key not in RECORD_KEYS]:
             raise ValueError(f"{unknown[0]!r} is none of {', '.join(RECORD_KEYS)}")
         pairs = row.get("headers") or ()

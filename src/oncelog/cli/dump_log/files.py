@@ -6,6 +6,7 @@ newest batches may look torn, as they are being written.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,11 +22,12 @@ from oncelog.log import checkpoint_files, leader_epoch_file, leftovers, offset_i
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Buffer
 from oncelog.log.producer_snapshot import snapshot_from_bytes
-from oncelog.log.torn_tail import valid_batches
+from oncelog.log.torn_tail import placed_batches
 from oncelog.log.transaction_index import aborted_from_bytes
 from oncelog.wire.record_batch import RecordBatch
 
 _SEARCH_BYTES_MAX = 64 << 20
+_DAMAGED_PLACES_MAX = 100  # of a segment: each is searched behind anew
 
 
 class Item(NamedTuple):
@@ -116,22 +118,34 @@ def base_offset_of(path: str) -> int:
 
 
 def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:
-    """The batches of a segment, then what is wrong with it."""
+    """The batches of a segment, and what is wrong with it; behind a damaged place it goes on with the next whole batch."""
     topic = topic_of(path)
     with opened(path) as file:
         size_bytes = file.size()
-        scan = Scan(file, 0, size_bytes)
+        position: int | None = 0
         next_offset = base_offset_of(path)
-        for batch in scan:
-            if batch.base_offset < next_offset:
-                text = f"offset {batch.base_offset} where {next_offset} or more is due"
-                yield problem(path, text, scan.position)
-            next_offset = batch.end_offset
-            if batch.last_offset < wanted.first_offset or batch.base_offset >= wanted.end_offset:
-                continue
-            yield from _batch_items(path, topic, batch, scan.position, wanted)
-        if scan.problem is not None or scan.position < size_bytes:
-            yield _torn(path, file, scan, size_bytes, next_offset)
+        for damaged_places in itertools.count():
+            assert position is not None
+            scan = Scan(file, position, size_bytes)
+            for batch in scan:
+                if batch.base_offset < next_offset:
+                    text = f"offset {batch.base_offset} where {next_offset} or more is due"
+                    yield problem(path, text, scan.position)
+                next_offset = batch.end_offset
+                if batch.last_offset < wanted.first_offset or batch.base_offset >= wanted.end_offset:
+                    continue
+                yield from _batch_items(path, topic, batch, scan.position, wanted)
+            if scan.problem is None and scan.position >= size_bytes:
+                return
+            damage, position = _torn(path, file, scan, size_bytes, next_offset)
+            yield damage
+            if position is None:
+                return
+            if damaged_places >= _DAMAGED_PLACES_MAX:
+                yield problem(
+                    path, f"more than {_DAMAGED_PLACES_MAX} damaged places: what follows is not read", position
+                )
+                return
 
 
 def torn_items(path: str, wanted: Wanted) -> Iterator[Item]:
@@ -143,17 +157,21 @@ def torn_items(path: str, wanted: Wanted) -> Iterator[Item]:
             yield item
 
 
-def _torn(path: str, file: ReadOnlyFile, scan: Scan, size_bytes: int, next_offset: int) -> Item:
+def _torn(path: str, file: ReadOnlyFile, scan: Scan, size_bytes: int, next_offset: int) -> tuple[Item, int | None]:
+    """What is wrong where the scan ended, and where the next whole batch begins, None without one."""
     left = size_bytes - scan.position
     tail = file.read_at(scan.position, min(left, _SEARCH_BYTES_MAX))
     reason = scan.problem or f"{left} bytes are no batch"
     if not any(tail):
-        return problem(path, f"{left} zero bytes behind the last batch (space allocated ahead)", scan.position)
-    behind = valid_batches(tail, next_offset)
-    text = f"{reason}; {left} bytes from here on are not read, offset {next_offset} was due"
+        return problem(path, f"{left} zero bytes behind the last batch (space allocated ahead)", scan.position), None
+    found = [(index, batch.base_offset, batch.last_offset) for index, batch in placed_batches(tail, next_offset)]
+    behind = [(first, last) for _, first, last in found]
+    lost = found[0][0] if found else left
+    text = f"{reason}; {lost} bytes from here on are not read, offset {next_offset} was due"
     if behind:
         text += f"; {len(behind)} whole batches follow, offsets {behind[0][0]}..{behind[-1][1]}"
-    return problem(path, text, scan.position, due_offset=next_offset, size_bytes=left, valid_batches_behind=behind)
+    damage = problem(path, text, scan.position, due_offset=next_offset, size_bytes=lost, valid_batches_behind=behind)
+    return damage, scan.position + lost if found else None
 
 
 def _batch_items(path: str, topic: str, batch: RecordBatch, position: int, wanted: Wanted) -> Iterator[Item]:
