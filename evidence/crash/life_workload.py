@@ -264,7 +264,7 @@ class LifeScript(Script):
                         partition.go_offline(str(error))
             try:
                 self.note_retention(partitions.existing(TopicPartition(RETAINED, 0)))
-                await partitions.apply_retention(START_MS + 1000)
+                await partitions.log_starts.apply_retention(partitions, START_MS + 1000)
                 await partitions.checkpoint_aside()
                 await self._broker.log_cleaner.clean_dirtiest()
             except StorageError:

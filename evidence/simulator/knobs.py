@@ -88,6 +88,7 @@ def _table() -> Iterator[Knob]:
     yield from _journal_constants()  # late, so that what a seed draws of the others stays what it was
     yield from _large_request_constants()
     yield from _constants("oncelog.log.recovery", READ_AGAIN_SIZE_BYTES_MAX=(0, 1 << 20))
+    yield from _constants("oncelog.broker.partitions.log_starts", LOOKED_AT_TOGETHER=(1, 32))
 
 
 def _large_request_constants() -> Iterator[Knob]:

@@ -255,7 +255,8 @@ async def sweep_tokens(parts: Assembly) -> None:
 
 async def apply_retention(parts: Assembly) -> None:
     """Give up what retention no longer asks for."""
-    count = await parts.node.partitions.apply_retention(parts.host.clock.now_ms())
+    partitions = parts.node.partitions
+    count = await partitions.log_starts.apply_retention(partitions, parts.host.clock.now_ms())
     parts.node.metrics.add("log_segments_given_up", count)
 
 

@@ -85,7 +85,9 @@ class Driven:
                     world.partition(topic).log.roll()
             case ("delete records", str(topic)):
                 with contextlib.suppress(StorageError):
-                    world.partitions.delete_records(partition := world.partition(topic), partition.rules.high_watermark)
+                    world.partitions.log_starts.delete_records(
+                        partition := world.partition(topic), partition.rules.high_watermark
+                    )
             case ("recreate", str(topic)):
                 self._recreate(topic)
             case ("kill", bool(has_journal)):

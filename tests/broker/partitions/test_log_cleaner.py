@@ -1,4 +1,4 @@
-"""Compaction and retention in a running broker: what readers see, what coordinators load, what is left on the disk."""
+"""Compaction in a running broker: what readers see, what coordinators load, what is left on the disk."""
 
 from __future__ import annotations
 
@@ -307,64 +307,6 @@ async def load(directory) -> tuple[dict, dict]:
         return known, dict(transactions)
 
 
-def test_retention_gives_up_the_active_segment_too(tmp_path):
-    async def work():
-        async with broker_and_client(tmp_path) as (broker, client):
-            await client.create("t", retention_ms="1000", file_delete_delay_ms="0")
-            await client.produce("t", "a", "b")
-            now_ms = broker.host.clock.now_ms()
-            assert await broker.partitions.apply_retention(now_ms - 600_000) == 0
-            assert await broker.partitions.apply_retention(now_ms) == 1, "written ten minutes ago, by its timestamp"
-            assert await client.read("t", offset=2) == []
-            partition = broker.partitions.get(T0)
-            assert (partition.rules.log_start_offset, partition.log_end_offset) == (2, 2)
-            await broker.flusher.sync_all()
-            await broker.partitions.checkpoint_aside()
-            assert [segment.base_offset for segment in partition.log.segments] == [2]
-            await until(lambda: [p.name for p in (tmp_path / "t-0").glob("*.log*")] == [f"{2:020d}.log"])
-            await client.produce("t", "c")
-            assert await client.read("t", offset=2) == ["c"]
-
-    run(work())
-
-
-def test_an_idle_partition_is_looked_at_once_by_retention(tmp_path):
-    async def work():
-        async with broker_and_client(tmp_path) as (broker, client):
-            await client.create("t", retention_ms="1000000000")
-            await client.produce("t", "a")
-            now_ms = broker.host.clock.now_ms()
-            await broker.partitions.apply_retention(now_ms)
-            log = broker.partitions.get(T0).log
-            looks = []
-            log.segments_past_retention = lambda *args: looks.append(args) or []
-            await broker.partitions.apply_retention(now_ms + 1)
-            assert looks == []
-            await broker.partitions.apply_retention(now_ms + 1_000_000_000)
-            await client.produce("t", "b")
-            await broker.partitions.apply_retention(now_ms + 1)
-            assert len(looks) == 2
-
-    run(work())
-
-
-def test_deleted_files_wait_for_their_delay(tmp_path):
-    async def work():
-        async with broker_and_client(tmp_path) as (broker, client):
-            await client.create("t", retention_ms="1", file_delete_delay_ms="3600000")
-            await client.produce("t", "a")
-            await broker.partitions.apply_retention(broker.host.clock.now_ms())
-            await broker.flusher.sync_all()
-            await broker.partitions.checkpoint_aside()
-            assert [p.name for p in (tmp_path / "t-0").glob("*.log.deleted")] == [f"{0:020d}.log.deleted"]
-            assert len(broker.partitions.deleted) >= 1
-        async with broker_and_client(tmp_path) as (_, client):
-            assert not list((tmp_path / "t-0").glob("*.deleted"))
-            assert await client.read("t", offset=1) == []
-
-    run(work())
-
-
 def test_the_loop_is_not_held_while_a_log_is_cleaned(tmp_path):
     async def work():
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
@@ -419,8 +361,8 @@ def test_compact_and_delete_does_both(tmp_path):
                 pass
             assert await table(client) == expected
             now_ms = broker.host.clock.now_ms()
-            assert await broker.partitions.apply_retention(now_ms) == 0
-            assert await broker.partitions.apply_retention(now_ms + 7_200_000) > 1
+            assert await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms) == 0
+            assert await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms + 7_200_000) > 1
             partition = broker.partitions.get(T0)
             assert partition.rules.log_start_offset == partition.log_end_offset
             assert not await clean_dirtiest(broker)

@@ -219,7 +219,7 @@ class LogCleaner:
             partition.go_offline(str(error))
             raise
         await self._sync_names(partition)
-        self._partitions.gather_deleted(partition)
+        self._partitions.log_starts.gather_deleted(partition)
 
     @staticmethod
     def _abandon(partition: LocalPartition, swap: SegmentSwap) -> None:

@@ -1,9 +1,8 @@
 """All partitions on this node: opened at start, made when first written, closed at the end.
 
 A partition that was never written costs nothing, however often it is read; its first Produce makes its directory, and the load of
-a coordinator, which writes to it from then on. The checkpoint files of the data directory are written here, and a log start is in
-its checkpoint before any record below it is removed. Many partitions are opened and closed together: what they wrote is synced in
-one call, since a sync of each would take most of a start's time.
+a coordinator, which writes to it from then on. The checkpoint files of the data directory are written here. Many partitions are
+opened and closed together: what they wrote is synced in one call, since a sync of each would take most of a start's time.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from oncelog.broker.partitions.checkpoints import NO_JOURNAL, Checkpoints, Journ
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
 from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.broker.partitions.log_starts import LogStarts
 from oncelog.broker.partitions.partition_directories import deleted_directory, missing, move_aside, settle
 from oncelog.broker.partitions.partition_files import (
     NewNames,
@@ -59,7 +59,6 @@ TOGETHER_MAX = 64
 OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
 STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
-INT64_MAX = 2**63 - 1
 WAY_OUT = "stop the broker and restore its files from a copy, or send what is left to another topic (docs/runbook.md)"
 
 
@@ -92,9 +91,9 @@ class Partitions:
         self._windows = ProducerWindowsFile(files.files, data_directory)
         self._aborted = AbortedChecksumsFile(files.files, data_directory)
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
-        self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
         self._has_past = False  # the checkpoint files may say something of topics that were deleted
         self.deleted = DeletedFiles(files.files, worker)
+        self.log_starts = LogStarts(self._checkpoints, self.deleted)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
         self._first_watchers = FirstWatchers(self._partitions.get)
         self._unwritten_rules = Partition()  # of all that were never written: nothing in it ever changes
@@ -408,82 +407,13 @@ class Partitions:
     def configs_changed(self) -> None:
         """Take over the configuration that is in force now."""
         rules = rules_config(self._config())
-        self._retention_due.clear()
+        self.log_starts.settings_changed()
         for partition in self:
             topic = self._metadata.topics.get(partition.name.topic)
             if topic is not None:
                 partition.settings = self._settings_of(topic)
                 partition.rules.config = rules
                 partition.log.config = self._log_config(partition.name, partition.settings)
-
-    def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
-        """Move a log's start up: first its checkpoint, then the files. Raises StorageError."""
-        if log_start_offset > partition.rules.log_start_offset:
-            self._checkpoints.log_starts[partition.name] = log_start_offset
-            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
-            self._move_start(partition, log_start_offset)
-
-    def _move_start(self, partition: LocalPartition, log_start_offset: int) -> None:
-        partition.delete_records_to(log_start_offset)
-        self.gather_deleted(partition)
-
-    def gather_deleted(self, partition: LocalPartition) -> None:
-        """Have the files removed that the log has given up."""
-        self.deleted.add(partition.log.take_deleted(), partition.settings.file_delete_delay_ms)
-
-    async def apply_retention(self, now_ms: int) -> int:
-        """Give up segments that retention no longer asks for, a few partitions at a time; how many segments."""
-        count = 0
-        partitions = tuple(self)
-        for first in range(0, len(partitions), STEP_PARTITIONS):
-            count += self._retain(partitions[first : first + STEP_PARTITIONS], now_ms)
-            await asyncio.sleep(0)
-        return count
-
-    def _retain(self, partitions: Sequence[LocalPartition], now_ms: int) -> int:
-        moves: list[tuple[LocalPartition, int]] = []
-        count = 0
-        for partition in partitions:
-            if (
-                not partition.settings.is_deleted_by_retention
-                or partition.is_offline
-                or self._is_too_early(partition, now_ms)
-            ):
-                continue
-            log = partition.log
-            past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
-            if not past:
-                self._note_retention(partition)
-                continue
-            _log.info(
-                "%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset
-            )
-            try:
-                if past[-1] is log.segments[-1]:
-                    log.roll()
-            except StorageError as error:
-                partition.go_offline(str(error))
-                continue
-            moves.append((partition, past[-1].end_offset))
-            count += len(past)
-        if moves:
-            self._checkpoints.log_starts |= {partition.name: offset for partition, offset in moves}
-            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
-        for partition, offset in moves:
-            self._move_start(partition, offset)
-        return count
-
-    def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
-        # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.
-        looked_at = self._retention_due.get(partition.name)
-        return looked_at is not None and looked_at[0] == partition.log_end_offset and now_ms < looked_at[1]
-
-    def _note_retention(self, partition: LocalPartition) -> None:
-        retention_ms = partition.settings.retention_ms
-        oldest = partition.log.segments[0].largest_timestamp if retention_ms >= 0 else 0
-        if oldest >= 0 and partition.rules.high_watermark == partition.log_end_offset:
-            due_ms = oldest + retention_ms if retention_ms >= 0 else INT64_MAX
-            self._retention_due[partition.name] = (partition.log_end_offset, due_ms)
 
     def remove(self, *topics: Topic) -> None:
         """Forget deleted topics' partitions and have their files removed: all, then the first StorageError is raised."""
@@ -492,7 +422,7 @@ class Partitions:
         for topic, name in ((each, name) for each in topics for name in each.partitions()):
             self._damaged.pop(name, None)
             self._checkpoints.forget(name)
-            self._retention_due.pop(name, None)
+            self.log_starts.forget(name)
             self._unopened.pop(name, None)
             if (partition := self._partitions.pop(name, None)) is not None:
                 partition.go_away()
@@ -567,7 +497,7 @@ class Partitions:
     def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
         if not partition.is_offline:
             partition.log.recovery_point_stored(recovery_point)
-            self.gather_deleted(partition)
+            self.log_starts.gather_deleted(partition)
 
     def cleaned_offset(self, name: TopicPartition) -> int | None:
         """Up to where the partition was cleaned; None where it never was."""

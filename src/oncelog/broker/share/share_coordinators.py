@@ -89,7 +89,7 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
 
     def _give_up(self, partition: LocalPartition, start_offset: int) -> None:
         try:
-            self._partitions.delete_records(partition, start_offset)
+            self._partitions.log_starts.delete_records(partition, start_offset)
         except StorageError as error:
             _log.error("%s keeps what is needed no more: %s", partition.name, error)
 

@@ -54,7 +54,7 @@ def _delete(node: Node, name: TopicPartition, offset: int) -> DeleteRecordsParti
         if isinstance(verdict, Refuse):
             return refused(verdict.error_code)
         if isinstance(partition, LocalPartition):
-            node.partitions.delete_records(partition, verdict.log_start_offset)
+            node.partitions.log_starts.delete_records(partition, verdict.log_start_offset)
     except StorageError:
         return refused(ErrorCode.KAFKA_STORAGE_ERROR)
     return DeleteRecordsPartitionResult(partition_index=name.partition, low_watermark=verdict.log_start_offset)

@@ -1,0 +1,108 @@
+"""Who moves a log's start up: DeleteRecords, and retention.
+
+A log start is in its checkpoint before any record below it is removed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from oncelog.broker.partitions.checkpoints import Checkpoints
+from oncelog.broker.partitions.deleted_files import DeletedFiles
+from oncelog.broker.partitions.local_partition import LocalPartition
+from oncelog.errors import StorageError
+from oncelog.log.checkpoint_files import LOG_START_OFFSETS
+from oncelog.types import TopicPartition
+
+_log = logging.getLogger("oncelog.partitions")
+
+LOOKED_AT_TOGETHER = 32  # partitions, before others have their turn
+INT64_MAX = 2**63 - 1
+
+
+class LogStarts:
+    """Of one node's partitions."""
+
+    def __init__(self, checkpoints: Checkpoints, deleted: DeletedFiles) -> None:
+        self._checkpoints = checkpoints
+        self._deleted = deleted
+        self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
+
+    def settings_changed(self) -> None:
+        """Retention may ask for something else now."""
+        self._retention_due.clear()
+
+    def forget(self, name: TopicPartition) -> None:
+        """A partition that is deleted."""
+        self._retention_due.pop(name, None)
+
+    def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
+        """First its checkpoint, then the files. Raises StorageError."""
+        if log_start_offset > partition.rules.log_start_offset:
+            self._checkpoints.log_starts[partition.name] = log_start_offset
+            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
+            self._move_start(partition, log_start_offset)
+
+    def _move_start(self, partition: LocalPartition, log_start_offset: int) -> None:
+        partition.delete_records_to(log_start_offset)
+        self.gather_deleted(partition)
+
+    def gather_deleted(self, partition: LocalPartition) -> None:
+        """Have the files removed that the log has given up."""
+        self._deleted.add(partition.log.take_deleted(), partition.settings.file_delete_delay_ms)
+
+    async def apply_retention(self, partitions: Iterable[LocalPartition], now_ms: int) -> int:
+        """Give up segments that retention no longer asks for, a few partitions at a time; how many. Raises StorageError."""
+        count = 0
+        partitions = tuple(partitions)
+        for first in range(0, len(partitions), LOOKED_AT_TOGETHER):
+            count += self._retain(partitions[first : first + LOOKED_AT_TOGETHER], now_ms)
+            await asyncio.sleep(0)
+        return count
+
+    def _retain(self, partitions: Sequence[LocalPartition], now_ms: int) -> int:
+        moves: list[tuple[LocalPartition, int]] = []
+        count = 0
+        for partition in partitions:
+            if (
+                not partition.settings.is_deleted_by_retention
+                or partition.is_offline
+                or self._is_too_early(partition, now_ms)
+            ):
+                continue
+            log = partition.log
+            past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
+            if not past:
+                self._note_retention(partition)
+                continue
+            _log.info(
+                "%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset
+            )
+            try:
+                if past[-1] is log.segments[-1]:
+                    log.roll()
+            except StorageError as error:
+                partition.go_offline(str(error))
+                continue
+            moves.append((partition, past[-1].end_offset))
+            count += len(past)
+        if moves:
+            self._checkpoints.log_starts |= {partition.name: offset for partition, offset in moves}
+            self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
+        for partition, offset in moves:
+            self._move_start(partition, offset)
+        return count
+
+    def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
+        # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.
+        looked_at = self._retention_due.get(partition.name)
+        return looked_at is not None and looked_at[0] == partition.log_end_offset and now_ms < looked_at[1]
+
+    def _note_retention(self, partition: LocalPartition) -> None:
+        retention_ms = partition.settings.retention_ms
+        oldest = partition.log.segments[0].largest_timestamp if retention_ms >= 0 else 0
+        if oldest >= 0 and partition.rules.high_watermark == partition.log_end_offset:
+            due_ms = oldest + retention_ms if retention_ms >= 0 else INT64_MAX
+            self._retention_due[partition.name] = (partition.log_end_offset, due_ms)

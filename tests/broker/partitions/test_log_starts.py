@@ -1,0 +1,97 @@
+"""Retention and DeleteRecords in a running broker: what readers see, what is left on the disk, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+from evidence.world.broker import broker_and_client, run, until
+
+from oncelog.broker.partitions.checkpoint_file import CheckpointFile
+from oncelog.errors import StorageError
+from oncelog.log.checkpoint_files import LOG_START_OFFSETS, read_offsets
+from oncelog.types import TopicPartition
+
+T0 = TopicPartition("t", 0)
+
+
+def test_retention_gives_up_the_active_segment_too(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t", retention_ms="1000", file_delete_delay_ms="0")
+            await client.produce("t", "a", "b")
+            now_ms = broker.host.clock.now_ms()
+            assert await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms - 600_000) == 0
+            assert await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms) == 1, (
+                "written ten minutes ago, by its timestamp"
+            )
+            assert await client.read("t", offset=2) == []
+            partition = broker.partitions.get(T0)
+            assert (partition.rules.log_start_offset, partition.log_end_offset) == (2, 2)
+            await broker.flusher.sync_all()
+            await broker.partitions.checkpoint_aside()
+            assert [segment.base_offset for segment in partition.log.segments] == [2]
+            await until(lambda: [p.name for p in (tmp_path / "t-0").glob("*.log*")] == [f"{2:020d}.log"])
+            await client.produce("t", "c")
+            assert await client.read("t", offset=2) == ["c"]
+
+    run(work())
+
+
+def test_an_idle_partition_is_looked_at_once_by_retention(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t", retention_ms="1000000000")
+            await client.produce("t", "a")
+            now_ms = broker.host.clock.now_ms()
+            await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms)
+            log = broker.partitions.get(T0).log
+            looks = []
+            log.segments_past_retention = lambda *args: looks.append(args) or []
+            await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms + 1)
+            assert looks == []
+            await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms + 1_000_000_000)
+            await client.produce("t", "b")
+            await broker.partitions.log_starts.apply_retention(broker.partitions, now_ms + 1)
+            assert len(looks) == 2
+
+    run(work())
+
+
+def test_deleted_files_wait_for_their_delay(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t", retention_ms="1", file_delete_delay_ms="3600000")
+            await client.produce("t", "a")
+            await broker.partitions.log_starts.apply_retention(broker.partitions, broker.host.clock.now_ms())
+            await broker.flusher.sync_all()
+            await broker.partitions.checkpoint_aside()
+            assert [p.name for p in (tmp_path / "t-0").glob("*.log.deleted")] == [f"{0:020d}.log.deleted"]
+            assert len(broker.partitions.deleted) >= 1
+        async with broker_and_client(tmp_path) as (_, client):
+            assert not list((tmp_path / "t-0").glob("*.deleted"))
+            assert await client.read("t", offset=1) == []
+
+    run(work())
+
+
+def test_a_log_start_is_in_its_checkpoint_before_a_record_is_out_of_reach(tmp_path, monkeypatch):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await client.produce("t", "a", "b", "c")
+            partition, starts = broker.partitions.get(T0), broker.partitions.log_starts
+
+            def full(_self, _offsets):
+                raise StorageError("no space left on device")
+
+            with monkeypatch.context() as patched:
+                patched.setattr(CheckpointFile, "write", full)
+                with pytest.raises(StorageError, match="no space left"):
+                    starts.delete_records(partition, 2)
+            assert partition.rules.log_start_offset == 0
+            assert await client.read("t") == ["a", "b", "c"]
+            starts.delete_records(partition, 2)
+            assert read_offsets(broker.host.files, str(tmp_path), LOG_START_OFFSETS)[T0] == 2
+            starts.delete_records(partition, 1)
+            assert partition.rules.log_start_offset == 2, "it never goes back"
+
+    run(work())
