@@ -186,9 +186,6 @@ class _Opening:
         names = self.files.list(self.directory)
         segments = self._segments(names)
         from_offset, entries, snapshot_offsets = self._newest_snapshot(segments, names)
-        while segments[0].end_offset <= min(from_offset, self.log_start_offset) and len(segments) > 1:
-            segments.pop(0).remove()  # the removal before the crash did not get this far
-            self.names_are_unsynced = True
         leader_epochs, epochs_on_disk = self._leader_epochs(segments, names, from_offset)
         self.observer.load_snapshot(entries)
         segments = self._replay(segments, from_offset, leader_epochs)

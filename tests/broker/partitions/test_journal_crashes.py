@@ -313,6 +313,28 @@ def test_what_was_damaged_and_is_repaired_is_whole(
         asyncio.run(driven(script, len(script)))
 
 
+# After a kill the page cache alone has the snapshot of a roll. A start must not remove what only that snapshot stands for.
+REMOVED = [
+    ("append", "b", 700, True),
+    *[("commit",)] * 4,
+    ("delete records", "b"),
+    ("append", "a", 1, True),
+    ("commit",),
+    ("commit",),
+    ("roll", "b"),
+    ("cut power", 40),
+    ("append", "c", 1, False),
+    ("kill", True),
+    ("crash", Keep.RANDOM),
+]
+
+
+def test_a_start_removes_nothing_before_the_snapshot_that_stands_for_it_is_synced() -> None:
+    for seed in range(40):
+        with small_segments():
+            asyncio.run(driven(REMOVED, seed))
+
+
 # A name that was made before a sync of the data directory failed, of a partition that nobody had written to (`roll` makes it).
 # And one whose opening failed: its topic is made anew while a file of the old one is still open.
 UNNAMED = [("append", "b", 1, False), ("roll", "a")]
