@@ -1,9 +1,9 @@
 """A reader of the files alone: what every data directory must obey, however often it was torn and recovered.
 
-It shares only the record formats with what it judges. Rules (S4, S6, S7, S9, S10 of the test plan): sequences of a producer
-epoch begin at 0 and have no gap or repetition; epochs never fall; nothing of an epoch comes after a marker of a higher one;
-all markers of a transaction agree, with each other and with the coordinator; Complete is preceded by every marker; an open
-transaction in a partition is one that the coordinator still owns; a decided one is never decided otherwise.
+It shares only the formats of records and checkpoints with what it judges. Rules (S4, S6, S7, S9, S10 of the test plan): sequences
+of a producer epoch begin at 0 and have no gap or repetition; epochs never fall; nothing of an epoch comes after a marker of a
+higher one; all markers of a transaction agree, with each other and with the coordinator; Complete is preceded by every marker; an
+open transaction in a partition is one that the coordinator still owns; a decided one is never decided otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from oncelog.log.checkpoint_files import CLEANED_OFFSETS, offsets_from_bytes
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState, record_from_key_value
 from oncelog.wire.record_batch import RecordBatch, batches
 
@@ -44,7 +45,9 @@ class Examination:
     open: dict[tuple[str, int], int] = field(default_factory=dict)  # (partition, producer id): first offset
     markers: dict[tuple[int, int], dict[str, set[bool]]] = field(default_factory=dict)  # (id, epoch): partition: commit
     coordinator: dict[str, list[TransactionRecord]] = field(default_factory=dict)
-    is_history_whole: bool = True  # False where the coordinator's log was compacted: only last states are known
+    compacted_ids: set[str] = field(
+        default_factory=set
+    )  # whose coordinator's log was cleaned: only last states are known
 
     def partition(self, name: str, log: Iterator[RecordBatch]) -> None:
         """One partition of data or offsets."""
@@ -84,19 +87,23 @@ class Examination:
         if batch.is_transactional and producer.open_from is None:
             producer.open_from = batch.base_offset
 
-    def coordinator_log(self, log: Iterator[RecordBatch]) -> None:
+    def coordinator_log(self, log: Iterator[RecordBatch], *, is_compacted: bool = False) -> None:
         """One partition of `__transaction_state`."""
         for batch in log:
             for stored in batch.records():
                 record = record_from_key_value(stored.key, stored.value)
                 if isinstance(record, TransactionRecord):
                     self.coordinator.setdefault(record.transactional_id, []).append(record)
+                    if is_compacted:
+                        self.compacted_ids.add(record.transactional_id)
                 elif record is not None:
                     self.coordinator.pop(record.transactional_id, None)
 
     def compare(self) -> None:
         """The coordinator's history against the partitions."""
-        for transactional_id, records in self.coordinator.items() if self.is_history_whole else ():
+        for transactional_id, records in self.coordinator.items():
+            if transactional_id in self.compacted_ids:
+                continue
             before: TransactionRecord | None = None
             for record in records:
                 state = before.state if before is not None else None
@@ -136,10 +143,7 @@ def examine_files(files: Mapping[str, bytes], incomplete: Callable[[str], bool] 
             continue
         log = list(_log(directory, files, examination, has_gaps=incomplete(directory)))
         if directory.startswith("__transaction_state-"):
-            examination.coordinator_log(iter(log))
-            if incomplete(directory):
-                examination.coordinator = {name: found[-1:] for name, found in examination.coordinator.items()}
-                examination.is_history_whole = False
+            examination.coordinator_log(iter(log), is_compacted=incomplete(directory))
         elif not incomplete(directory):
             examination.partition(directory, iter(log))
     examination.compare()
@@ -166,6 +170,8 @@ def _log(
 
 
 def examine(data: pathlib.Path) -> list[str]:
-    """The problems of a data directory on this machine (its server has stopped)."""
+    """The problems of a data directory on this machine (its server has stopped). What was cleaned may have gaps."""
     files = {str(path.relative_to(data)): path.read_bytes() for path in data.glob("*/*.log")}
-    return examine_files(files).problems
+    checkpoint = data / CLEANED_OFFSETS
+    cleaned = offsets_from_bytes(checkpoint.read_bytes()) if checkpoint.exists() else {}
+    return examine_files(files, {str(name) for name in cleaned}.__contains__).problems

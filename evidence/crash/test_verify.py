@@ -5,11 +5,12 @@ import json
 import pytest
 
 from evidence.crash.journal import Journal, merged, send_step
-from evidence.crash.log_oracle import examine_files
+from evidence.crash.log_oracle import examine, examine_files
 from evidence.crash.verify import Verdict, judge, judge_copy
 from evidence.crash.workers import ATTEMPTS
 from oncelog.checker.history import read_history
 from oncelog.types import OffsetAndMetadata, TopicPartition
+from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState, record_to_key_value
 from oncelog.wire.record_batch import build_batch, build_end_txn_marker, set_offsets
 
 KEY = "t-0"
@@ -141,3 +142,29 @@ def test_a_torn_file_is_a_problem():
     damaged = bytearray(data)
     damaged[70] ^= 1
     assert examine_files({"t-0/00000000000000000000.log": bytes(damaged)}).problems
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True])
+def test_only_what_was_cleaned_may_have_gaps(tmp_path, is_cleaned):
+    (tmp_path / "t-0").mkdir()
+    log = log_of(record(0, 0, transactional=False), record(0, 1, transactional=False))
+    (tmp_path / "t-0" / "00000000000000000001.log").write_bytes(log[len(log) // 2 :])
+    if is_cleaned:
+        (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"0\n1\nt 0 2\n")
+    problems = examine(tmp_path)
+    assert any("offset 1 where 0 is due" in each for each in problems) == (not is_cleaned)
+
+
+def state_log(transactional_id, *states):
+    records = [record_to_key_value(TransactionRecord(transactional_id, 5, 0, 1000, state)) for state in states]
+    return log_of(*[build_batch([(1, key, value, ())]) for key, value in records])
+
+
+def test_of_a_cleaned_coordinators_log_only_its_own_histories_are_unknown():
+    broken = (TransactionState.COMPLETE_COMMIT,)  # that nothing came before
+    files = {
+        "__transaction_state-0/00000000000000000000.log": state_log("cleaned", *broken),
+        "__transaction_state-1/00000000000000000000.log": state_log("whole", *broken),
+    }
+    problems = examine_files(files, {"__transaction_state-0"}.__contains__).problems
+    assert problems == ["whole: COMPLETE_COMMIT follows None"]
