@@ -232,7 +232,7 @@ def _noticed(command: list[str], folder: str) -> str:
     if done.returncode == 0:
         return ""
     rule = re.search(r"NOT SO: [^\n]*?(?:\(begins\)|descriptor \d+|/\S*): ([^:\n]+)", done.stdout)
-    return rule[1] if rule else (done.stdout.strip() or done.stderr.strip() or "?").splitlines()[0][:100]
+    return rule[1] if rule else (done.stderr.strip() or done.stdout.strip() or "?").splitlines()[-1][:200]
 
 
 def _compile(folder: pathlib.Path) -> None:
