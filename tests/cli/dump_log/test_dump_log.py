@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from oncelog.cli.dump_log.files import Wanted, items_of
 from oncelog.testing import TestBroker
+from oncelog.wire.record_batch import build_batch, set_offsets
 from tests.cli.world import Cli, oncelog
 
 LOG = "00000000000000000000"
@@ -179,7 +180,7 @@ def test_a_flipped_byte_is_told_and_what_follows_is_found(data: pathlib.Path) ->
     problem = rows(file, "--problems-only", status=1)[0]
     assert problem["position"] == starts[1]
     assert "fails its checksum" in problem["problem"]
-    assert problem["valid_batches_behind"] == [[2, 2], [3, 3], [4, 4], [5, 5]]
+    assert (problem["due_offset"], problem["next_offset"]) == (1, 2)
 
 
 def test_whole_batches_behind_a_damaged_place_are_read(data: pathlib.Path) -> None:
@@ -195,17 +196,33 @@ def test_whole_batches_behind_a_damaged_place_are_read(data: pathlib.Path) -> No
     assert lost == [(starts[place], starts[place + 1] - starts[place]) for place in (1, 4)]
 
 
-def test_what_is_damaged_all_over_is_given_up(data: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("oncelog.cli.dump_log.files._DAMAGED_PLACES_MAX", 1)
+def test_however_many_places_are_damaged_what_is_whole_is_read(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "t-0").mkdir()
+    log = bytearray()
+    for offset in range(2_000):
+        batch = build_batch([(1, None, b"v" * (offset % 50), ())])
+        set_offsets(batch, offset, 0)
+        whole = bytearray(bytes(batch))
+        if offset % 3 == 1:
+            whole[8 + offset % 60] ^= 1 << offset % 8  # the length and the checksum among it
+        log += whole
+    file = tmp_path / "t-0" / f"{LOG}.log"
+    file.write_bytes(log)
+    found = rows(file, "--records", status=1)
+    read = {row["offset"] for row in of_kind(found, "record")}
+    assert read >= {offset for offset in range(2_000) if offset % 3 != 1}
+    assert len(of_kind(found, "problem")) <= 667
+
+
+def test_an_index_is_compared_with_all_that_is_whole(data: pathlib.Path) -> None:
     file = data / "t-0" / f"{LOG}.log"
     whole = bytearray(file.read_bytes())
     starts = rows_start(bytes(whole))
-    for place in (0, 2):
-        whole[starts[place] + 70] ^= 1
+    entries = b"".join(n.to_bytes(4, "big") for offset in (2, 5) for n in (offset, starts[offset]))
+    (data / "t-0" / f"{LOG}.index").write_bytes(entries)
+    whole[starts[1] + 8] ^= 0x10  # its length
     file.write_bytes(whole)
-    found = rows(file, status=1)
-    assert [row["base_offset"] for row in of_kind(found, "batch")] == [1]
-    assert "more than 1 damaged places" in found[-1]["problem"]
+    assert of_kind(rows(data / "t-0" / f"{LOG}.index"), "problem") == []
 
 
 def test_what_is_left_of_a_damaged_log_can_be_sent_to_another_topic(data: pathlib.Path) -> None:

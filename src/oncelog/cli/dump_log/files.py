@@ -6,7 +6,6 @@ newest batches may look torn, as they are being written.
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,8 +25,7 @@ from oncelog.log.torn_tail import placed_batches
 from oncelog.log.transaction_index import aborted_from_bytes
 from oncelog.wire.record_batch import RecordBatch
 
-_SEARCH_BYTES_MAX = 64 << 20
-_DAMAGED_PLACES_MAX = 100  # of a segment: each is searched behind anew
+_SEARCHED_BYTES = (1 << 20, 64 << 20)  # behind a damaged place for the next whole batch
 
 
 class Item(NamedTuple):
@@ -117,35 +115,63 @@ def base_offset_of(path: str) -> int:
     return leftovers.base_offset_of(os.path.basename(path)) or 0
 
 
+class Damage(NamedTuple):
+    """A place of a segment that holds no batch; `next_offset` of the whole batch behind it, None where none was found."""
+
+    position: int
+    size_bytes: int
+    reason: str
+    due_offset: int
+    next_offset: int | None
+
+
+def walked(
+    file: ReadOnlyFile, base_offset: int, *, check_crc: bool = True
+) -> Iterator[tuple[int, RecordBatch] | Damage]:
+    """Each batch with its position; behind a damaged place it goes on with the next whole one."""
+    size_bytes = file.size()
+    due_offset, position = base_offset, 0
+    while position < size_bytes:
+        scan = Scan(file, position, size_bytes, check_crc=check_crc)
+        for batch in scan:
+            due_offset = batch.end_offset
+            yield scan.position, batch
+        if scan.problem is None and scan.position >= size_bytes:
+            return
+        found = _next_whole(file, scan.position, size_bytes, due_offset)
+        position, next_offset = (size_bytes, None) if found is None else (found[0], found[1].base_offset)
+        lost = position - scan.position
+        yield Damage(scan.position, lost, scan.problem or f"{lost} bytes are no batch", due_offset, next_offset)
+
+
+def _next_whole(
+    file: ReadOnlyFile, position: int, size_bytes: int, least_offset: int
+) -> tuple[int, RecordBatch] | None:
+    for searched in _SEARCHED_BYTES:  # mostly it is near
+        tail = file.read_at(position, min(size_bytes - position, searched))
+        found = next(placed_batches(tail, least_offset), None)
+        if found is not None:
+            return position + found[0], found[1]
+        if position + searched >= size_bytes:
+            return None
+    return None
+
+
 def segment_items(path: str, wanted: Wanted) -> Iterator[Item]:
-    """The batches of a segment, and what is wrong with it; behind a damaged place it goes on with the next whole batch."""
+    """The batches of a segment, and what is wrong with it."""
     topic = topic_of(path)
     with opened(path) as file:
-        size_bytes = file.size()
-        position: int | None = 0
-        next_offset = base_offset_of(path)
-        for damaged_places in itertools.count():
-            assert position is not None
-            scan = Scan(file, position, size_bytes)
-            for batch in scan:
-                if batch.base_offset < next_offset:
-                    text = f"offset {batch.base_offset} where {next_offset} or more is due"
-                    yield problem(path, text, scan.position)
-                next_offset = batch.end_offset
-                if batch.last_offset < wanted.first_offset or batch.base_offset >= wanted.end_offset:
-                    continue
-                yield from _batch_items(path, topic, batch, scan.position, wanted)
-            if scan.problem is None and scan.position >= size_bytes:
-                return
-            damage, position = _torn(path, file, scan, size_bytes, next_offset)
-            yield damage
-            if position is None:
-                return
-            if damaged_places >= _DAMAGED_PLACES_MAX:
-                yield problem(
-                    path, f"more than {_DAMAGED_PLACES_MAX} damaged places: what follows is not read", position
-                )
-                return
+        due_offset = base_offset_of(path)
+        for each in walked(file, due_offset):
+            if isinstance(each, Damage):
+                yield _damaged(path, file, each)
+                continue
+            position, batch = each
+            if batch.base_offset < due_offset:
+                yield problem(path, f"offset {batch.base_offset} where {due_offset} or more is due", position)
+            due_offset = batch.end_offset
+            if batch.last_offset >= wanted.first_offset and batch.base_offset < wanted.end_offset:
+                yield from _batch_items(path, topic, batch, position, wanted)
 
 
 def torn_items(path: str, wanted: Wanted) -> Iterator[Item]:
@@ -157,21 +183,14 @@ def torn_items(path: str, wanted: Wanted) -> Iterator[Item]:
             yield item
 
 
-def _torn(path: str, file: ReadOnlyFile, scan: Scan, size_bytes: int, next_offset: int) -> tuple[Item, int | None]:
-    """What is wrong where the scan ended, and where the next whole batch begins, None without one."""
-    left = size_bytes - scan.position
-    tail = file.read_at(scan.position, min(left, _SEARCH_BYTES_MAX))
-    reason = scan.problem or f"{left} bytes are no batch"
-    if not any(tail):
-        return problem(path, f"{left} zero bytes behind the last batch (space allocated ahead)", scan.position), None
-    found = [(index, batch.base_offset, batch.last_offset) for index, batch in placed_batches(tail, next_offset)]
-    behind = [(first, last) for _, first, last in found]
-    lost = found[0][0] if found else left
-    text = f"{reason}; {lost} bytes from here on are not read, offset {next_offset} was due"
-    if behind:
-        text += f"; {len(behind)} whole batches follow, offsets {behind[0][0]}..{behind[-1][1]}"
-    damage = problem(path, text, scan.position, due_offset=next_offset, size_bytes=lost, valid_batches_behind=behind)
-    return damage, scan.position + lost if found else None
+def _damaged(path: str, file: ReadOnlyFile, damage: Damage) -> Item:
+    position, size_bytes, reason, due_offset, next_offset = damage
+    if next_offset is None and not any(file.read_at(position, min(size_bytes, _SEARCHED_BYTES[-1]))):
+        return problem(path, f"{size_bytes} zero bytes behind the last batch (space allocated ahead)", position)
+    text = f"{reason}; {size_bytes} bytes from here on are not read, offset {due_offset} was due"
+    if next_offset is not None:
+        text += f"; the next whole batch begins at offset {next_offset}"
+    return problem(path, text, position, due_offset=due_offset, size_bytes=size_bytes, next_offset=next_offset)
 
 
 def _batch_items(path: str, topic: str, batch: RecordBatch, position: int, wanted: Wanted) -> Iterator[Item]:
@@ -252,9 +271,11 @@ def log_facts(index_path: str) -> LogFacts | None:
         return None
     with opened(path) as file:
         facts = LogFacts(file.size(), end_offset=base_offset_of(path))
-        scan = Scan(file, 0, facts.size_bytes, check_crc=False)
-        for batch in scan:
-            facts.batches[scan.position] = (batch.base_offset, batch.last_offset, batch.max_timestamp)
+        for each in walked(file, facts.end_offset, check_crc=False):
+            if isinstance(each, Damage):
+                continue
+            position, batch = each
+            facts.batches[position] = (batch.base_offset, batch.last_offset, batch.max_timestamp)
             facts.end_offset = batch.end_offset
             if batch.is_control and _is_abort(batch):
                 facts.aborts[batch.base_offset] = batch.producer_id
