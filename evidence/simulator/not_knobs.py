@@ -340,6 +340,8 @@ NAMED: dict[str, str] = {
     "oncelog.recipes.sqlite.BUSY_TIMEOUT_MS": ELSEWHERE,
     "oncelog.broker.assembly.NEAR_BACKOFF_MS": SEVERAL,
     "oncelog.broker.coordinators.producer_id_blocks.AWAY_PAUSE_S": SEVERAL,
+    "oncelog.broker.startup.ORPHAN_LOOKS": SEVERAL,
+    "oncelog.broker.startup.ORPHAN_LOOK_S": SEVERAL,
     "oncelog.broker.metadata.followed_metadata.RETRY_S": SEVERAL,
     "oncelog.broker.metadata.followed_metadata.RETRY_S_MAX": SEVERAL,
     "oncelog.broker.metadata.followed_metadata.START_WAIT_S": SEVERAL,

@@ -15,7 +15,9 @@ from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.errors import StorageError
 from oncelog.host.tasks import Tasks
-from oncelog.log.checkpoint_files import RECOVERY_POINTS
+from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS, write_clean_shutdown
+from oncelog.log.journal_entries import sixteen_bytes_of
+from oncelog.log.journal_reading import DamagedJournal
 from oncelog.log.open_files import OpenFiles
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 
@@ -39,12 +41,22 @@ class Start:
         self.parts: Any = SimpleNamespace(
             host=SimpleNamespace(files=files, random=SimRandom(number)),
             node=SimpleNamespace(
-                data_directory=DATA, store=self.store, cluster_id="", node_id=1, configs_changed=lambda: None
+                data_directory=DATA,
+                store=self.store,
+                cluster_id="",
+                node_id=1,
+                configs_changed=lambda: None,
+                partitions=SimpleNamespace(read_checkpoints=self._read_checkpoints),
             ),
             peers=SimpleNamespace(processes=SimpleNamespace(count=1)),
             metadata_leader=None,
+            is_clean_start=False,
             lock=None,
         )
+
+    def _read_checkpoints(self) -> None:
+        if self.parts.host.files.exists(f"{DATA}/bad"):
+            raise StorageError("a checkpoint is damaged")
 
     async def run(self, level: int) -> str:
         """The cluster's id."""
@@ -88,6 +100,7 @@ def test_whatever_sync_of_a_first_start_fails_the_second_ones_directory_survives
     [
         ("cluster.id=c\n", "it says no node.id: restore it"),
         ("", "it says no cluster.id and no node.id: restore it"),
+        ("version=2\ncluster.id=c\nnode.id=1\n", "version 2 is not known to this oncelog"),
         ("cluster.id=c\nnode.id=2\n", "written by node 2, and this is node 1: set node.id"),
     ],
 )
@@ -135,3 +148,79 @@ def test_what_fails_each_time_is_told_once_and_once_more_when_it_works_again(cap
         "housekeeping works again",
         "full",
     ]
+
+
+def test_a_start_that_refuses_what_it_cannot_read_leaves_the_mark_of_the_clean_stop() -> None:
+    files = SimFiles()
+    asyncio.run(Start(files, 1).run(1))
+    files.kill()
+    write_clean_shutdown(files, DATA)
+    files.open(f"{DATA}/bad")
+    start = Start(files, 2)
+    with pytest.raises(StorageError, match="a checkpoint is damaged"):
+        asyncio.run(start.run(2))
+    assert files.exists(f"{DATA}/{CLEAN_SHUTDOWN}")
+    files.kill()
+    files.remove(f"{DATA}/bad")
+    start = Start(files, 3)
+    asyncio.run(start.run(2))
+    assert start.parts.is_clean_start
+    assert not files.exists(f"{DATA}/{CLEAN_SHUTDOWN}")
+
+
+def test_beside_a_journal_nothing_is_invented() -> None:
+    files = SimFiles()
+    start = Start(files, 1)
+    files.make_directory(DATA)
+    files.replace_whole(f"{DATA}/{RECOVERY_POINTS}", b"0\n0\n")
+    files.replace_whole(f"{DATA}/oncelog.journal.0", b"x")
+    with pytest.raises(ConfigInvalid, match="the journal beside it is of the cluster that it named: restore it"):
+        asyncio.run(startup.read_meta_properties(start.parts))
+    assert not files.exists(f"{DATA}/meta.properties")
+    files.replace_whole(f"{DATA}/oncelog.journal.closed", b"")  # one that is over
+    asyncio.run(startup.read_meta_properties(start.parts))
+    assert files.exists(f"{DATA}/meta.properties")
+
+
+@pytest.mark.parametrize("is_same_boot", [False, True])
+def test_a_damaged_journal_of_this_boot_has_another_way_out(
+    is_same_boot: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    boot = sixteen_bytes_of("this" if is_same_boot else "another")
+
+    def damaged(*_: object) -> None:
+        raise DamagedJournal("entry 9 cannot be read", boot)
+
+    monkeypatch.setattr(startup, "read_journal", damaged)
+    start = Start(SimFiles(), 1)
+    start.parts.host.boot_id = lambda: "this"
+    with pytest.raises(DamagedJournal, match="entry 9 cannot be read") as raised:
+        startup._found_journal(start.parts)
+    assert ("the logs have what it had" in str(raised.value)) == is_same_boot
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_of_several_processes_one_that_still_ends_is_waited_for(
+    count: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(startup, "ORPHAN_LOOK_S", 0)
+    monkeypatch.setattr(startup, "ORPHAN_LOOKS", 3)
+    files = SimFiles()
+    before, start = Start(files, 1), Start(files, 2)
+    asyncio.run(startup.take_lock(before.parts))
+    start.parts.peers.processes.count = count
+    with pytest.raises(StorageError, match="is locked"):
+        asyncio.run(startup.take_lock(start.parts))
+    assert len([line for line in caplog.messages if "waiting for it" in line]) == count - 1
+
+    async def ends() -> None:
+        async def ending() -> None:
+            before.parts.lock.close()
+
+        async with asyncio.TaskGroup() as both:
+            both.create_task(startup.take_lock(start.parts))
+            both.create_task(ending())
+
+    if count > 1:
+        asyncio.run(ends())
+        assert start.parts.lock is not None

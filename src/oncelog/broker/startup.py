@@ -24,9 +24,9 @@ from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageEr
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS, take_clean_shutdown, write_clean_shutdown
 from oncelog.log.files import Files
-from oncelog.log.journal import remove_journal
+from oncelog.log.journal import has_journal, remove_journal
 from oncelog.log.journal_entries import UNKNOWN_BOOT, sixteen_bytes_of
-from oncelog.log.journal_reading import JournalFound, MissingJournal, read_journal
+from oncelog.log.journal_reading import DamagedJournal, JournalFound, MissingJournal, read_journal
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 from oncelog.wire.uuids import uuid_text
 
@@ -34,12 +34,36 @@ _log = logging.getLogger("oncelog.startup")
 
 META_PROPERTIES = "meta.properties"
 PROCESSES = "oncelog.processes"  # there, where they are several
+ORPHAN_LOOKS = 150
+ORPHAN_LOOK_S = 0.1
+META_VERSIONS = ("", "0", "1")
+RAN_ON = (
+    "The system has run on since it was begun, so the logs have what it had, unless the disk failed: move the files"
+    " oncelog.journal.* out of the directory to start with the logs"
+)
+KAFKAS = (
+    "if Apache Kafka wrote this directory: oncelog reads its partitions' files, not its metadata;"
+    " `oncelog migrate` copies its topics"
+)
 
 
 async def take_lock(parts: Assembly) -> None:
-    """One server per data directory."""
+    """One server per data directory. Of several processes one may outlive a starter that was killed, until its last request is
+    answered: the next start waits for it."""
     make_durable_directory(parts.host.files, parts.node.data_directory)
-    parts.lock = parts.host.files.lock(f"{parts.node.data_directory}/.lock")
+    path, looks = f"{parts.node.data_directory}/.lock", ORPHAN_LOOKS if parts.peers.processes.count > 1 else 1
+    for look in range(1, looks + 1):
+        try:
+            parts.lock = parts.host.files.lock(path)
+            return
+        except StorageError as error:
+            if look == looks:
+                raise
+            if look == 1:
+                _log.warning(
+                    "%s; if it is a process of the broker before, it ends within seconds: waiting for it", error
+                )
+        await asyncio.sleep(ORPHAN_LOOK_S)
 
 
 def make_durable_directory(files: Files, path: str) -> None:
@@ -69,6 +93,8 @@ async def read_meta_properties(parts: Assembly) -> None:
         followed_id = store.cluster_id
     if files.exists(path):
         values = meta_properties(files, path)
+        if (version := values.get("version", "")) not in META_VERSIONS:
+            raise ConfigInvalid(f"{path}: version {version} is not known to this oncelog")
         if lacking := [each for each in ("cluster.id", "node.id") if not values.get(each)]:
             raise ConfigInvalid(f"{path} is damaged: it says no {' and no '.join(lacking)}: restore it")
         parts.node.cluster_id = values["cluster.id"]
@@ -88,8 +114,14 @@ async def read_meta_properties(parts: Assembly) -> None:
             # The sync of its name may have failed in the start that wrote it: without it, the data would be nobody's.
             files.replace_whole(path, files.read_whole(path))
         return
+    has_partitions = files.exists(f"{parts.node.data_directory}/{RECOVERY_POINTS}")
+    if has_partitions and not followed_id and has_journal(files, parts.node.data_directory):
+        raise ConfigInvalid(
+            f"{path} is missing, and the journal beside it is of the cluster that it named: restore it, three lines: version=1,"
+            " cluster.id=, node.id= (both ids are in the line `ready` of each start before)"
+        )
     parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))
-    if files.exists(f"{parts.node.data_directory}/{RECOVERY_POINTS}"):
+    if has_partitions:
         _log.warning(
             "%s is missing beside partitions: this is cluster %s now; stop the broker and restore it, if there is a copy",
             path,
@@ -110,16 +142,23 @@ def meta_properties(files: Files, path: str) -> dict[str, str]:
 
 
 async def load_cluster_metadata(parts: Assembly) -> None:
-    """Topics, configs, features; a new directory gets the features' initial levels."""
-    parts.is_clean_start = take_clean_shutdown(parts.host.files, parts.node.data_directory)
-    store = parts.node.store
-    if not isinstance(store, MetadataStore):  # it is followed already, for the cluster's id
+    """Topics, configs, features; a new directory gets the features' initial levels.
+
+    What refuses the start because it cannot be read does so before the mark of a clean stop is taken: the next start of a
+    directory in which nothing was changed must not treat it as after a crash.
+    """
+    files, directory, store = parts.host.files, parts.node.data_directory, parts.node.store
+    is_followed = not isinstance(store, MetadataStore)  # it is open already, for the cluster's id
+    if not is_followed:
+        try:
+            store.open(is_clean=files.exists(f"{directory}/{CLEAN_SHUTDOWN}"))
+        except (MalformedMessage, CorruptBatch) as error:
+            raise DamagedLog(f"cluster metadata: {error}; {KAFKAS}") from error
+    parts.node.partitions.read_checkpoints()
+    parts.is_clean_start = take_clean_shutdown(files, directory)
+    if is_followed:
         parts.node.configs_changed()
         return
-    try:
-        store.open(is_clean=parts.is_clean_start)
-    except (MalformedMessage, CorruptBatch) as error:
-        raise DamagedLog(f"cluster metadata: {error}") from error
     async with store.changing() as metadata:
         missing = levels_at_start(metadata.features)
         if parts.metadata_leader is not None and metadata.features.get(SHARE_VERSION, 1):
@@ -168,6 +207,10 @@ def _found_journal(parts: Assembly) -> JournalFound | None:
             parts.node.data_directory,
         )
         return None
+    except DamagedJournal as error:
+        if not _is_of_this_boot(parts, error.boot):
+            raise
+        raise DamagedJournal(f"{error}. {RAN_ON}", error.boot) from error
 
 
 def _is_of_this_boot(parts: Assembly, boot: bytes) -> bool:

@@ -364,6 +364,12 @@ def _is_of_journal(name: str) -> bool:
     return name == BEGUN_FILE or (name.startswith(FILE_PREFIX) and "/" not in name)
 
 
+def has_journal(files: Files, data_directory: str) -> bool:
+    """Whether a start finds one there, whole or not."""
+    names = files.list(data_directory)
+    return CLOSED_FILE not in names and any(map(_is_of_journal, names))
+
+
 def remove_journal(files: Files, data_directory: str) -> None:
     """Remove a journal that no start needs any more; durable on return. Raises StorageError.
 

@@ -29,15 +29,16 @@ RESTORE = "restore the journal with the rest of the directory; `oncelog dump-log
 
 
 class DamagedJournal(StorageError):
-    """An entry that was synced cannot be read: what it held was acknowledged."""
+    """An entry that was synced cannot be read: what it held was acknowledged. `boot`: of the system's boot in which the journal
+    was begun."""
+
+    def __init__(self, message: str, boot: bytes = UNKNOWN_BOOT) -> None:
+        super().__init__(message)
+        self.boot = boot
 
 
 class MissingJournal(DamagedJournal):
-    """A journal was begun, and is not there. `boot`: of the system's boot in which it was."""
-
-    def __init__(self, message: str, boot: bytes) -> None:
-        super().__init__(message)
-        self.boot = boot
+    """A journal was begun, and is not there."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ def _looked_through(
         last_sequence += 1
     if last_sequence < synced_sequence:
         raise DamagedJournal(
-            f"{place}: entry {last_sequence + 1} cannot be read, and entry {synced_sequence} was synced: {RESTORE}"
+            f"{place}: entry {last_sequence + 1} cannot be read, and entry {synced_sequence} was synced: {RESTORE}",
+            newest.boot,
         )
     return JournalFound(
         files, segments, newest.directory, newest.boot, newest.generation, needed_from, last_sequence, torn

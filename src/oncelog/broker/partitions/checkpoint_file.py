@@ -37,13 +37,6 @@ class CheckpointFile:
         except CorruptIndex as error:
             raise StorageError(f"{self._path} is damaged ({error})") from error
 
-    def read_needed(self) -> dict[TopicPartition, int]:
-        """The same of one without which damage in old data would be taken for a torn tail, and cut. Raises StorageError."""
-        try:
-            return self.read()
-        except StorageError as error:
-            raise StorageError(f"{error}: restore it; without it, damage in old data would be cut") from error
-
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Durably replace it, at once. Raises StorageError."""
         data = offsets_to_bytes(offsets)

@@ -36,11 +36,14 @@ class JournalEnd(NamedTuple):
 
 
 NO_JOURNAL = JournalEnd(0, False)
-# A first start writes both before any partition is made.
+# Of one that is not there.
 CONSEQUENCES = {
     RECOVERY_POINTS: "after a crash every log is checked from its start, and damage in old data is taken for a torn end",
     LOG_START_OFFSETS: "records that were deleted may be there again",
+    OFFLINE_ENDS: "of a partition that stays offline what lies behind its damage may be cut",
+    OFFLINE_CUTS: "a partition that stays offline may keep what all others lost in a power cut",
 }
+WRITTEN_BY_EVERY_START = (RECOVERY_POINTS, LOG_START_OFFSETS)  # the first one too, before any partition is made
 
 
 class Checkpoints:
@@ -55,6 +58,7 @@ class Checkpoints:
     def __init__(
         self, files: Files, data_directory: str, worker: Worker, syncer: Syncer, new_names: Callable[[], NewNames]
     ) -> None:
+        self._is_read = False
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.cleaned: dict[TopicPartition, int] = {}
@@ -64,21 +68,31 @@ class Checkpoints:
         self._worker, self._syncer, self._new_names = worker, syncer, new_names
 
     def read(self) -> None:
-        """All of them, at a start. Raises StorageError where one is damaged without which nothing can be opened safely."""
-        self.recovery_points = self._files[RECOVERY_POINTS].read_needed()
-        self.log_starts = self._files[LOG_START_OFFSETS].read_needed()
-        self.offline_ends = self._files[OFFLINE_ENDS].read_needed()
-        self.offline_cuts = self._files[OFFLINE_CUTS].read_needed()
+        """All of them, once, at a start. Raises StorageError where one is damaged that is needed."""
+        if self._is_read:
+            return
+        self.recovery_points = self._read_needed(RECOVERY_POINTS)
+        self.log_starts = self._read_needed(LOG_START_OFFSETS)
+        self.offline_ends = self._read_needed(OFFLINE_ENDS)
+        self.offline_cuts = self._read_needed(OFFLINE_CUTS)
         try:
             self.cleaned = self._files[CLEANED_OFFSETS].read()
         except StorageError as error:
             _log.warning("%s; every compacted log is cleaned from its start again", error)
+        self._is_read = True
+
+    def _read_needed(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return self._files[name].read()
+        except StorageError as error:
+            raise StorageError(f"{error}: restore it; without it, {CONSEQUENCES[name]}") from error
 
     def tell_missing(self) -> None:
         """Of a directory with partitions: a checkpoint that somebody removed."""
-        for name, consequence in CONSEQUENCES.items():
+        for name in WRITTEN_BY_EVERY_START:
             if not self._files[name].exists():
-                _log.warning("%s is missing: %s; stop the broker and restore it, if there is a copy", name, consequence)
+                told = "%s is missing: %s; stop the broker and restore it, if there is a copy"
+                _log.warning(told, name, CONSEQUENCES[name])
 
     def by_file(self) -> dict[str, dict[TopicPartition, int]]:
         """What was read, by the name of its file."""

@@ -158,6 +158,10 @@ class Partitions:
         """The partitions that could not be opened, with the reasons."""
         return [f"{name}: {reason}" for name, reason in sorted(self._damaged.items())]
 
+    def read_checkpoints(self) -> None:
+        """Before `open_all`, which does it else. Raises StorageError where one is damaged that is needed."""
+        self._checkpoints.read()
+
     async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
         logs before, and with `is_cut` (the power went) they are cut where it ends. What the last stop closed cleanly is opened
@@ -243,7 +247,10 @@ class Partitions:
         except StorageError as error:
             self._partitions.pop(name, None)
             self._damaged[name] = str(error)
-            _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
+            if isinstance(error, DamagedLog):
+                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
+            else:  # whether it is damaged nobody has seen
+                _log.critical("partition %s cannot be opened and stays offline until the next start: %s", name, error)
             raise
         if remove_below_start(partition.log):
             self._flusher.appended(partition)
