@@ -123,7 +123,8 @@ KAFKA = {
     ),
     "RecordTooLarge": Advice(
         "A record is larger than `max_request_size` here or `max.message.bytes` of the topic.",
-        "Send smaller records, or raise both. In a transaction: abort it.",
+        "Send smaller records, or raise both. In a transaction: abort it; it cannot be committed any more, also where the"
+        " error was caught.",
     ),
     "ControllerMoved": Advice("The cluster's controller changed meanwhile.", "Repeat the call."),
     "OffsetMetadataTooLarge": Advice(

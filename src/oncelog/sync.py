@@ -198,7 +198,8 @@ class Producer(_Blocking[AsyncProducer]):
     ) -> SentRecord:
         """Buffer one record; `result()` of what it gives waits for the acknowledgement, `add_done_callback` does not.
 
-        Where its batch is open and has room the record is put into it here, in the caller's thread.
+        Where its batch is open and has room the record is put into it here, in the caller's thread. After RecordTooLarge
+        an open transaction can only be aborted.
         """
         beside = self._append_beside
         sent = beside(topic, value, key, headers, partition, timestamp_ms) if beside and self._owner.is_here else None
@@ -212,7 +213,8 @@ class Producer(_Blocking[AsyncProducer]):
     def send_many(
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[SentRecord]:
-        """Buffer (key, value) pairs: one change of threads for all of them."""
+        """Buffer (key, value) pairs: one change of threads for all of them. As the async client's: after RecordTooLarge an
+        open transaction can only be aborted."""
         sent = self._call(self._client.send_many(topic, records, partition=partition))
         return [SentRecord(each, self._owner) for each in sent]
 

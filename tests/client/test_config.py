@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from oncelog.client.config import ConsumerConfig, ProducerConfig
+from oncelog.client.config import ConsumerConfig, ProducerConfig, ShareConsumerConfig
 from oncelog.errors import ConfigurationError
 from oncelog.wire.compression import Codec
 
@@ -108,6 +108,26 @@ def test_kafkas_keys_without_meaning_are_taken_with_a_warning(caplog):
     with caplog.at_level(logging.WARNING):
         ProducerConfig.of_dotted({"metrics.num.samples": 3})
     assert "metrics_num_samples has no meaning" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        (ProducerConfig, "key_serializer"),
+        (ProducerConfig, "value_serializer"),
+        (ConsumerConfig, "key_deserializer"),
+        (ConsumerConfig, "value_deserializer"),
+        (ShareConsumerConfig, "value_deserializer"),
+    ],
+)
+def test_a_text_where_a_function_is_expected_is_a_mistake(kind, name, caplog):
+    """It was ignored with a warning: only a properties file names Java's classes."""
+    with pytest.raises(ConfigurationError, match=f"{name}='json': expected a function"):
+        kind.of({"group_id": "g", name: "json"} if kind is not ProducerConfig else {name: "json"})
+    with pytest.raises(ConfigurationError, match="expected a function"):
+        kind.of_dotted({"group.id": "g", name: "json"} if kind is not ProducerConfig else {name: "json"})
+    kind.of_dotted(({"group.id": "g"} if kind is not ProducerConfig else {}) | {name.replace("_", "."): "org.X"})
+    assert f"{name} has no meaning" in caplog.text
 
 
 def test_a_prepared_transaction_is_kept_by_default_with_two_phase_commit():

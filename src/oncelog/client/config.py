@@ -101,6 +101,12 @@ CODING = frozenset(
 """Functions and objects here; the names of Java classes in somebody's properties file say nothing to us."""
 
 
+class JavaClass(str):
+    """What a properties file says under the dotted name of one of those. As a keyword argument a text is a mistake."""
+
+    __slots__ = ()
+
+
 # Of a bootstrap server, as Apache Kafka's clients take one: PLAINTEXT://HOST:PORT is HOST:PORT (what it speaks is
 # security_protocol's), and a host has no other characters.
 _SCHEME, _HOST = re.compile(r"[0-9A-Za-z\-%._]*://"), re.compile(r"\[?[0-9A-Za-z\-%._:]+\]?")
@@ -233,7 +239,7 @@ class ClientConfig:
             field = fields.get(name)
             if name in taken:
                 raise ConfigurationError(f"{cls.KIND}: {name} was given twice, as {given} too")
-            is_java_class = name in CODING and isinstance(value, str)
+            is_java_class = isinstance(value, JavaClass)
             if field is not None and not is_java_class:
                 taken[name] = _converted(name, value, str(field.type))
             elif name in HAS_NO_MEANING or is_java_class:
@@ -252,7 +258,12 @@ def snake_case(values: Mapping[str, Any]) -> dict[str, Any]:
     """Kafka's dotted keys as keyword arguments. Raises ConfigurationError."""
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
         raise ConfigurationError(f"expected a mapping of Kafka's keys to values, not {values!r:.80}")
-    return {name.replace(".", "_"): value for name, value in values.items()}
+    return {name.replace(".", "_"): _said(name, value) for name, value in values.items()}
+
+
+def _said(name: str, value: Any) -> Any:
+    is_java_class = isinstance(value, str) and "." in name and name.replace(".", "_") in CODING
+    return JavaClass(value) if is_java_class else value
 
 
 @dataclass(frozen=True, kw_only=True)

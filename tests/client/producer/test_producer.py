@@ -450,11 +450,11 @@ def test_calls_outside_their_time():
                 await p.send("t", b"v")
             with pytest.raises(errors.IllegalState, match="started before"):
                 await p.start()
-            with pytest.raises(errors.RecordTooLarge):
-                p.begin_transaction()
-                await p.send("t", bytes(2_000_000))
+            p.begin_transaction()
             with pytest.raises(errors.InvalidPartitions):
                 await p.send("t", b"v", partition=9)
+            with pytest.raises(errors.RecordTooLarge):
+                await p.send("t", bytes(2_000_000))
         with pytest.raises(errors.IllegalState, match="not running"):
             await p.send("t", b"v")
         with pytest.raises(errors.IllegalState, match="not running"):

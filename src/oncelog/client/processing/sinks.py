@@ -95,18 +95,23 @@ def database_failure(failure: Failure) -> Failure:
 
 
 async def _send_all(
-    target: Any, index: int, outputs: Sequence[ProducerRecord], has_failed: Callable[[], bool] = lambda: True
+    target: Any,
+    index: int,
+    outputs: Sequence[ProducerRecord],
+    had_failed_before: Callable[[KafkaError], bool] = lambda _: True,
 ) -> int:
     """To a producer or a dual write's transaction. Raises Refused for what cannot be sent, else what `send` raises.
 
-    `send` also raises what became of batches before it: where the transaction `has_failed` (or nobody knows), a record is to be
+    `send` also raises what became of batches before it: where it `had_failed_before` (or nobody knows), a record is to be
     blamed only for what no broker says. Otherwise the portion is halved until the one that is to be blamed stands alone.
     """
     for record in outputs:
         try:
             await target.send(*record)
         except (InvalidArgument, KafkaError) as error:
-            if isinstance(error, InvalidArgument) or (verdict_of(error) is Verdict.RECORD and not has_failed()):
+            if isinstance(error, InvalidArgument) or (
+                verdict_of(error) is Verdict.RECORD and not had_failed_before(error)
+            ):
                 raise Refused(index, error) from error
             raise
     return len(outputs)
@@ -138,7 +143,7 @@ class ProducerSink:
         try:
             producer.begin_transaction()
             for index, outputs in enumerate(portion.outputs):
-                count += await _send_all(producer, index, outputs, lambda: producer.has_failed_transaction)
+                count += await _send_all(producer, index, outputs, producer.had_failed_before)
             await producer.send_offsets_to_transaction(portion.offsets, portion.group)
         except KafkaError as error:
             raise NotWritten(error, is_open=not error.fatal) from error

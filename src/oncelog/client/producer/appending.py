@@ -270,7 +270,7 @@ class SendsNow:
         """`send`, for a loop that must not wait: WouldBlock where it would have to, for room or for metadata.
 
         Nothing is sent while the event loop does not run: a loop of `send_nowait` comes to WouldBlock when the buffer is
-        full, and `await send(...)` of that record waits for room. Raises what `send` raises.
+        full, and `await send(...)` of that record waits for room. Raises what `send` raises; WouldBlock ends no transaction.
         """
         check_is_sender(self)
         appender = self._appends

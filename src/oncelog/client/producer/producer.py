@@ -24,7 +24,7 @@ from oncelog.client.producer.appending import Appender, SendsNow
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import checked_group, checked_state, each_pair
 from oncelog.client.producer.sender import Sender, all_ended
-from oncelog.client.producer.sending import JAVAS, STOPPED, Sending
+from oncelog.client.producer.sending import JAVAS, START_FAILED, STOPPED, Sending
 from oncelog.client.producer.tracing import ProducerTracing
 from oncelog.client.producer.unsent import Unsent
 from oncelog.client.records import RecordMetadata
@@ -120,7 +120,7 @@ class Producer(SendsNow, HasInstanceId):
         self._send_with(self._appender if self._is_plain else None, self._sending)
         self._home: asyncio.AbstractEventLoop | None = None
         self._is_started = self._is_stopped = False
-        self._is_stopping = False  # takes no more records
+        self._is_stopping = self._start_failed = False  # the first: it takes no more records
         self._stopped = asyncio.Event()
 
     @classmethod
@@ -140,7 +140,7 @@ class Producer(SendsNow, HasInstanceId):
     async def start(self) -> None:
         """Connect; with a transactional id also `init_transactions`. Raises RequestTimedOut, ProducerFenced ..."""
         if self._is_started:
-            raise IllegalState("this producer was started before")
+            raise IllegalState(self._why_not_running() if self._is_stopping else "this producer was started before")
         self._is_started = True
         self._home = asyncio.get_running_loop()
         self._appender.begin(self._home)
@@ -152,6 +152,7 @@ class Producer(SendsNow, HasInstanceId):
             if self._manager.is_transactional:
                 await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
         except BaseException:
+            self._start_failed = True
             await self._close()
             raise
 
@@ -239,10 +240,9 @@ class Producer(SendsNow, HasInstanceId):
         """One line, where records or a transaction are left."""
         self._unsent.say(why)
 
-    @property
-    def has_failed_transaction(self) -> bool:
-        """For `oncelog.process`: whether the transaction can only be aborted; what `send` raises then is an earlier batch's."""
-        return self._manager.has_error
+    def had_failed_before(self, error: KafkaError) -> bool:
+        """For `oncelog.process`: whether what `send` raised is the error of the transaction, from a batch before its record."""
+        return self._manager.has_error and self._manager.last_error is not error
 
     @property
     def has_last_words(self) -> bool:
@@ -279,7 +279,7 @@ class Producer(SendsNow, HasInstanceId):
         None: as `partitioner` says, by Java's hash of the key unless told otherwise, sticky where there is no key.
         `timestamp_ms` None: now. Raises InvalidArgument (a TypeError and ValueError), RecordTooLarge, RequestTimedOut, the
         error of the transaction, IllegalState, and whatever a serializer raises; nothing was buffered then. Cancelled, it has
-        buffered nothing either.
+        buffered nothing either. RecordTooLarge ends an open transaction, also where it is caught: abort it.
         """
         delivery = self._taken_on(topic, value, key, headers, partition, timestamp_ms)
         if delivery is None:
@@ -324,7 +324,8 @@ class Producer(SendsNow, HasInstanceId):
     async def send_many(
         self, topic: str, records: Iterable[tuple[Any, Any]], *, partition: int | None = None
     ) -> list[Delivery]:
-        """Buffer (key, value) pairs, in order. What `send` refuses ends it: those before are buffered."""
+        """Buffer (key, value) pairs, in order. What `send` refuses ends it: those before are buffered. A transaction in which
+        it raised RecordTooLarge can only be aborted; any other refused record (InvalidArgument ...) is yours to leave out."""
         return [await self.send(topic, value, key, partition=partition) for key, value in each_pair(records)]
 
     async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, *, partition: int | None = None) -> None:
@@ -332,8 +333,8 @@ class Producer(SendsNow, HasInstanceId):
 
         `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
         partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
-        end of the transaction. Raises InvalidArgument for columns that cannot be written, and
-        RecordTooLarge.
+        end of the transaction. Raises InvalidArgument for columns that cannot be written, and RecordTooLarge, after
+        which an open transaction can only be aborted.
         """
         await self._sending.send_arrow(topic, batch, partition)
 
@@ -395,7 +396,7 @@ class Producer(SendsNow, HasInstanceId):
 
     def _check_may_send(self) -> None:
         if self._is_stopping or not self._is_started:
-            raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
+            raise IllegalState(self._why_not_running())
         self._check_home()
         if self._manager.is_transactional:
             self._manager.check_in_transaction("send")
@@ -525,7 +526,10 @@ class Producer(SendsNow, HasInstanceId):
             raise IllegalState("transactions need a transactional_id")
         self._check_home()
         if self._is_stopped or not self._is_started:
-            raise IllegalState(STOPPED if self._is_started else NOT_STARTED)
+            raise IllegalState(self._why_not_running())
+
+    def _why_not_running(self) -> str:
+        return NOT_STARTED if not self._is_started else START_FAILED if self._start_failed else STOPPED
 
     _cancelled_end: PendingResult | None = None
 
@@ -545,6 +549,7 @@ class Producer(SendsNow, HasInstanceId):
         result.when_done(lambda: None if ended.done() else ended.set_result(None))
         self._sender.wake()
         limit = self._config.max_block_ms
+        result.waiter_count += 1
         try:
             async with asyncio.timeout(limit / 1000):
                 await ended
@@ -552,6 +557,8 @@ class Producer(SendsNow, HasInstanceId):
             raise RequestTimedOut(
                 f"{result.name} not done within max_block_ms={limit}; waiting for {self._waits_for()}"
             ) from error
+        finally:
+            result.waiter_count -= 1
         self._manager.result_taken(result)
         if result.error is not None:
             raise again(result.error)

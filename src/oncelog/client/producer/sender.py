@@ -454,6 +454,7 @@ class Sender:
             self._on_refusal(request, error)
         except KafkaError as error:
             log.debug("%s: %s", request.api.name, error)
+            request.last_error = error
             manager.disconnected(request, self._cluster.now_ms())
         else:
             on_response(manager, request, response, self._cluster.now_ms())

@@ -27,12 +27,14 @@ from oncelog.client.producer.tracing import ProducerTracing
 from oncelog.core.producer.accumulator import RecordAccumulator
 from oncelog.core.producer.batch import ProducedRecord, record_size_bytes
 from oncelog.core.producer.partitioner import StickyPartitioner
+from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager
 from oncelog.errors import (
     IllegalState,
     InvalidPartitions,
     InvalidTopic,
     KafkaError,
+    RecordTooLarge,
     RequestTimedOut,
     UnknownTopicOrPartition,
     WouldBlock,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
 JAVAS = "murmur2_random"
 STOPPED = "this producer is not running any more: it was stopped, make a new one"
+START_FAILED = "this producer is not running: its start failed, make a new one"
 
 
 class Sending:
@@ -150,8 +153,15 @@ class Sending:
         timestamp_ms = self._now_ms() if timestamp_ms is None else checked_timestamp(timestamp_ms)
         size_bytes = record_size_bytes(key, value, pairs)
         if size_bytes > self._config.max_request_size:
-            raise too_large("a record", size_bytes, self._config.max_request_size)
+            raise self._missing(too_large("a record", size_bytes, self._config.max_request_size))
         return topic, partition, (timestamp_ms, key, value, pairs), size_bytes
+
+    def _missing(self, error: RecordTooLarge) -> RecordTooLarge:
+        """A transaction without that record is not whole: it can only be aborted, as with Kafka's KafkaProducer.doSend."""
+        if self._manager.state is TransactionState.IN_TRANSACTION:
+            self._manager.abortable_error(error)
+            self._sender.wake()
+        return error
 
     def _known(self, topic: Any) -> TopicView | None:
         view = self._cluster.view.topics.get(topic) if isinstance(topic, str) else None
@@ -242,6 +252,13 @@ class Sending:
 
     async def send_arrow(self, topic: str | None, batch: pa.RecordBatch, partition: int | None) -> None:
         """`Producer.send_arrow`."""
+        try:
+            await self._send_arrow(topic, batch, partition)
+        except RecordTooLarge as error:
+            self._missing(error)
+            raise
+
+    async def _send_arrow(self, topic: str | None, batch: pa.RecordBatch, partition: int | None) -> None:
         from oncelog.client.producer.arrow_sending import (
             by_topic,
             check_sizes,

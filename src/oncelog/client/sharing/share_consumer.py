@@ -99,7 +99,8 @@ class ShareConsumer:
     async def start(self) -> None:
         """Connect. Raises RequestTimedOut; UnsupportedVersion where the broker has no share groups."""
         if self._is_started:
-            raise IllegalState("this share consumer was started before")
+            ended = STOPPED if self._is_stopped else NOT_CONNECTED if self._cluster.is_closed else ""
+            raise IllegalState(ended or "this share consumer was started before")
         self._is_started = True
         try:
             await self._cluster.start()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from oncelog.core.producer.verdicts import TxnApi
-from oncelog.errors import KafkaError
+from oncelog.errors import IllegalState, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import CoordinatorKey, GroupMetadata, Node, OffsetAndMetadata, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -32,14 +32,23 @@ TxnMessage = (
 )
 
 
-class PendingResult:
-    """What a caller waits for: done once, with an error or without."""
+_DOING = {
+    "init_transactions": "initializing this producer's transactions",
+    "commit_transaction": "committing this producer's transaction",
+    "abort_transaction": "aborting this producer's transaction",
+    "complete_transaction": "completing this producer's transaction",
+}
 
-    __slots__ = ("_callbacks", "error", "is_done", "name")
+
+class PendingResult:
+    """What a caller waits for: done once, with an error or without. `waiter_count`: how many wait at this moment."""
+
+    __slots__ = ("_callbacks", "error", "is_done", "name", "waiter_count")
 
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.is_done = False
+        self.waiter_count = 0
         self.error: KafkaError | None = None
         self._callbacks: list[Callable[[], None]] = []
 
@@ -57,6 +66,15 @@ class PendingResult:
             callback()
         else:
             self._callbacks.append(callback)
+
+    def refusal_of(self, call: str) -> IllegalState:
+        """Why another call has to wait for this one: somebody is inside of it, or nobody has taken its result."""
+        if self.waiter_count:
+            doing = _DOING.get(self.name, f"in {self.name}")
+            what = f"another task or thread is {doing}; one transactional producer serves one transaction at a time"
+        else:
+            what = f"{self.name} timed out or was cancelled before; it must be called again first"
+        return IllegalState(f"{call}: {what}")
 
 
 @dataclass(eq=False, slots=True)
@@ -76,9 +94,22 @@ class TxnRequest:
     attempt_count: int = 0
     retry_count: int = 0
     not_before_ms: float = 0.0
+    last_error: KafkaError | None = None  # why it is sent again
     finds: CoordinatorKey | None = None
     group: GroupMetadata | None = None
     then: TxnRequest | None = None  # what follows a success
+
+
+def described(in_flight: TxnRequest | None, queue: Iterable[TxnRequest]) -> str:
+    """What is on its way, or else waits to be, and the last error that it met: for the text of a timeout."""
+    if in_flight is not None:
+        node = in_flight.node
+        text = f"{in_flight.api.name} at " + (f"{node.host}:{node.port}" if node else "any broker")
+        queue = (in_flight, *queue)
+    else:
+        text = ", ".join(request.api.name for request in queue) or "nothing"
+    error = next((request.last_error for request in queue if request.last_error is not None), None)
+    return text if error is None else f"{text}; last error: {error}"
 
 
 def find_coordinator_request(key: CoordinatorKey) -> TxnRequest:

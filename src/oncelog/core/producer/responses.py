@@ -127,6 +127,7 @@ def _on_error(manager: TransactionManager, request: TxnRequest, code: int, respo
         backoff_ms = None
         if code == ErrorCode.CONCURRENT_TRANSACTIONS and not manager.transaction_started:
             backoff_ms = manager.config.concurrent_transactions_backoff_ms
+        request.last_error = error_for(code, detail)
         manager.retry(request, now_ms, backoff_ms=backoff_ms, find=verdict is Verdict.FIND)
         return
     about = _resource(manager, request, code, response) if code in RIGHTS else ("", "")
@@ -155,6 +156,8 @@ def _detail(request: TxnRequest, response: Any) -> str:
         return f"AddPartitionsToTxn failed for {', '.join(bad)}"
     if request.api is TxnApi.TXN_OFFSET_COMMIT:
         assert request.group is not None
-        return f"offsets of group {request.group.group_id!r} could not be made part of the transaction"
+        bad = sorted(f"{t.name}-{p.partition_index}" for t in response.topics for p in t.partitions if p.error_code)
+        of = f"offsets of group {request.group.group_id!r} for {', '.join(bad[:5])}"
+        return of + " could not be made part of the transaction"
     about = f" for {request.finds.key!r}" if request.finds else ""
     return f"{request.api.name}{about} was refused"

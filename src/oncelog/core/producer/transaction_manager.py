@@ -18,6 +18,7 @@ from oncelog.core.producer.requests import (
     TxnRequest,
     add_offsets_request,
     add_partitions_request,
+    described,
     end_txn_request,
     find_coordinator_request,
     init_producer_id_request,
@@ -286,10 +287,7 @@ class TransactionManager:
 
     def describe_waiting(self) -> str:
         """What is under way, for the text of a timeout."""
-        if self._in_flight is not None:
-            node = self._in_flight.node
-            return f"{self._in_flight.api.name} at " + (f"{node.host}:{node.port}" if node else "any broker")
-        return ", ".join(request.api.name for request in self._queue) or "nothing"
+        return described(self._in_flight, self._queue)
 
     @property
     def unfinished_end(self) -> PendingResult | None:
@@ -576,8 +574,7 @@ class TransactionManager:
 
     def _refuse_other_calls(self, call: str) -> None:
         if self._pending_call is not None and self._pending_call.name != call:
-            name = self._pending_call.name
-            raise IllegalState(f"{call}: {name} timed out or was cancelled before; it must be called again first")
+            raise self._pending_call.refusal_of(call)
 
     def _repeated_call(self, call: str) -> PendingResult | None:
         self._refuse_other_calls(call)
