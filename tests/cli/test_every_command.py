@@ -103,7 +103,7 @@ def test_every_format_of_every_reading_command(cli: Cli, topic: str, command: tu
         (("transactions", "describe-producers", "--topic", "every", "--partition", "7"), "UNKNOWN_TOPIC_OR_PARTITION"),
         (("transactions", "force-terminate", "--transactional-id", "nope", "-y"), "TRANSACTIONAL_ID_NOT_FOUND"),
         (("transactions", "explain", "--topic", "nope"), "UNKNOWN_TOPIC_OR_PARTITION"),
-        (("groups", "describe", "nope"), "Failed"),
+        (("groups", "describe", "nope"), "GROUP_ID_NOT_FOUND"),
         (("consume", "nope", "-e"), "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else value,

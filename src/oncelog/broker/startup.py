@@ -148,15 +148,14 @@ async def load_cluster_metadata(parts: Assembly) -> None:
     directory in which nothing was changed must not treat it as after a crash.
     """
     files, directory, store = parts.host.files, parts.node.data_directory, parts.node.store
-    is_followed = not isinstance(store, MetadataStore)  # it is open already, for the cluster's id
-    if not is_followed:
+    if isinstance(store, MetadataStore):
         try:
             store.open(is_clean=files.exists(f"{directory}/{CLEAN_SHUTDOWN}"))
         except (MalformedMessage, CorruptBatch) as error:
             raise DamagedLog(f"cluster metadata: {error}; {KAFKAS}") from error
     parts.node.partitions.read_checkpoints()
     parts.is_clean_start = take_clean_shutdown(files, directory)
-    if is_followed:
+    if not isinstance(store, MetadataStore):  # it is followed already, for the cluster's id
         parts.node.configs_changed()
         return
     async with store.changing() as metadata:

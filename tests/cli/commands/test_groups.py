@@ -260,3 +260,10 @@ def test_the_positions_of_a_share_group_are_moved_and_forgotten(cli: Cli) -> Non
     assert cli.json("groups", "describe", "movers") == []
     error = cli("groups", "delete-offsets", "movers", "--topic", "shared-moved", "-y", status=1).stderr
     assert "has no position there" in error
+
+
+def test_a_group_that_is_not_there_is_named_by_its_code(cli: Cli) -> None:
+    told = cli("groups", "describe", "nosuch", status=1).stderr
+    assert (
+        told == "error: GROUP_ID_NOT_FOUND: there is no group 'nosuch' (`oncelog groups list` shows the known groups)\n"
+    )

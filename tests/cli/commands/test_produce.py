@@ -70,7 +70,9 @@ def test_aborted_transactions_are_seen_by_nobody_who_reads_committed(cli: Cli) -
 def test_a_failure_aborts_the_transaction(cli: Cli) -> None:
     cli.create("produce-failing")
     command = ["produce", "produce-failing", "--json", "--transactional-id", "produce-f"]
-    assert "is no record in JSON" in cli(*command, stdin='{"value": "good"}\n{"value": \n', status=1).stderr
+    assert (
+        "stdin, line 2: no record in JSON: " in cli(*command, stdin='{"value": "good"}\n{"value": \n', status=1).stderr
+    )
     assert consumed(cli, "produce-failing") == []
     states = {row["transactional_id"]: row["state"] for row in cli.json("transactions", "list")}
     assert states["produce-f"] == "CompleteAbort"
@@ -89,7 +91,7 @@ def test_what_consume_writes_can_be_produced_again(cli: Cli) -> None:
 
 def test_records_in_json() -> None:
     line = json.dumps({"key": None, "value": {"base64": "/w=="}, "headers": [["h", None]], "timestamp_ms": -1}).encode()
-    assert record_from_json(line) == NewRecord(b"\xff", None, (("h", None),))
+    assert record_from_json(line) == NewRecord(b"\xff", None, (("h", None),), timestamp_ms=-1)
     assert record_from_json(b'{"value": 5}').value == b"5"
     for broken in (
         b"[]",
@@ -253,3 +255,83 @@ def test_a_closed_stdin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", None)
     with pytest.raises(click.UsageError, match="stdin is closed"):
         stdin_bytes()
+
+
+EXPECTED = "an object with topic, .* is expected"
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"", f"the line is empty; {EXPECTED}$"),
+        (b" \r", f"the line is empty; {EXPECTED}"),
+        (b"\xff\xfe{}", rf"it is not UTF-8 \(byte 1\); {EXPECTED}"),
+        (b'{"value":', rf"it is not JSON \(Expecting value, at character 10\); {EXPECTED}"),
+        (b'{"value": {"x": "y"}}', r'value: text, null or \{"base64": "..."\} is expected'),
+        (b'{"value": {"base64": "AA==", "x": 1}}', r'value: text, null or \{"base64": "..."\} is expected'),
+        (b'{"key": {"base64": 5}}', r'key: text, null or \{"base64": "..."\} is expected'),
+        (b'{"value": {"base64": "!!"}}', "value: what stands in base64 is not base64"),
+        (b'{"value": "\\ud800"}', "value: half a surrogate pair is not text"),
+        (b'{"headers": 5}', r"headers: \[\[name, value\], ...\] or an object is expected"),
+        (b'{"headers": "ab"}', r"headers: \[\[name, value\], ...\] or an object is expected"),
+        (b'{"headers": [["h", {"x": 1}]]}', "header 'h': text, null or"),
+        (b'{"headers": [["\\ud800", "v"]]}', "a header's name: half a surrogate pair"),
+        (b'{"timestamp_ms": -5}', "timestamp_ms is -5; milliseconds since 1970 are expected"),
+        (b'{"timestamp_ms": true}', "timestamp_ms is true; milliseconds since 1970 are expected"),
+        (b'{"timestamp_ms": 1e400}', "timestamp_ms is Infinity; milliseconds since 1970 are expected"),
+    ],
+    ids=repr,
+)
+def test_what_is_no_record_is_told_with_what_is_expected(line: bytes, says: str) -> None:
+    """`'base64'`, `'int' object is not iterable`, `'utf-16-le' codec can't decode`: and -5 was stored as now."""
+    with pytest.raises(Failed, match=f"^no record in JSON: {says}"):
+        record_from_json(line)
+
+
+def test_a_wrong_line_is_named_with_what_was_sent_before_it(cli: Cli, tmp_path: pathlib.Path) -> None:
+    cli.create("produce-places")
+    first, second = tmp_path / "1.jsonl", tmp_path / "2.jsonl"
+    first.write_text('{"value": "a"}\n')
+    second.write_text('{"value": "b"}\n\n{"value": "c"}\n')
+    told = cli("produce", "produce-places", "--json", first, second, status=1).stderr
+    assert told.startswith(f"error: {second}, line 2: no record in JSON: the line is empty; ")
+    assert told.endswith("; 2 records before it were sent\n")
+    assert [row["value"] for row in consumed(cli, "produce-places")] == ["a", "b"]
+    told = cli("produce", "produce-places", "--json", stdin="5\n", status=1).stderr
+    assert told.startswith("error: stdin, line 1: no record in JSON: an object with ")
+    assert told.endswith("; nothing was sent\n")
+    told = cli("produce", "produce-places", "--json", "-D", ";", stdin='{"value": "d"};[]', status=1).stderr
+    assert told.startswith("error: stdin, record 2: ")
+    assert told.endswith("; 1 record before it was sent\n")
+
+
+def test_a_wrong_line_in_a_transaction_is_named_with_what_was_committed_before(cli: Cli) -> None:
+    cli.create("produce-places-t")
+    command = ["produce", "produce-places-t", "--json", "--transactional-id", "produce-p", "--transaction-size", 2]
+    lines = '{"value": "a"}\n{"value": "b"}\n{"value": "c"}\nx\n'
+    told = cli(*command, stdin=lines, status=1).stderr
+    assert told.startswith("error: stdin, line 4: no record in JSON: it is not JSON ")
+    assert told.endswith("; its transaction is aborted, before it 2 records committed in 1 transaction\n")
+    assert cli(*command, stdin="x\n", status=1).stderr.endswith("; its transaction is aborted, nothing was committed\n")
+    assert [row["value"] for row in consumed(cli, "produce-places-t")] == ["a", "b"]
+
+
+def test_a_record_without_a_timestamp_stays_without(cli: Cli) -> None:
+    """`consume` writes -1 for it; it got the time at which it was produced again."""
+    cli.create("produce-timeless")
+    cli("produce", "produce-timeless", "--json", stdin='{"value": "v", "timestamp_ms": -1}\n')
+    assert [row["timestamp_ms"] for row in consumed(cli, "produce-timeless")] == [-1]
+
+
+def test_a_topic_is_looked_for_where_nothing_is_to_be_sent(cli: Cli) -> None:
+    """It was `0 records sent`, and status 0."""
+    assert "INVALID_TOPIC_EXCEPTION" in cli("produce", "bad topic", stdin="", status=1).stderr
+    assert cli("produce", "not-there", stdin="").stderr.splitlines() == [
+        "there is no topic not-there",
+        "0 records sent",
+    ]
+
+
+def test_nothing_to_send_is_no_failure(cli: Cli) -> None:
+    cli.create("produce-nothing")
+    assert cli("produce", "produce-nothing", stdin="").stderr == "0 records sent\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.testing import TestBroker
-from tests.cli.world import Cli, cli_as
+from tests.cli.world import Cli, cli_as, oncelog
 
 SECRET = "Pl4nted"
 
@@ -69,6 +69,33 @@ def test_a_file_that_is_there_is_not_replaced(cli: Cli, tmp_path: pathlib.Path) 
     cli("support-bundle", tmp_path / "no" / "folder.zip", status=1)
     cli("support-bundle", "-", status=2)
     cli("support-bundle", tmp_path / "x.zip", "--metrics", "http://example.com/metrics", status=2)
+
+
+def test_without_a_broker_it_has_what_needs_none(tmp_path: pathlib.Path) -> None:
+    """Nothing was written: then, of all times, somebody asks for it."""
+    file = tmp_path / "alone.zip"
+    silent = ("-b", f"127.0.0.1:{_free_port()}", "--timeout", "300ms")
+    done = oncelog(*silent, "support-bundle", file, "-o", "json")
+    assert done.exit_code == 1
+    assert "error: REQUEST_TIMED_OUT" in done.stderr
+    assert "only what needs no broker is in it" in done.stderr
+    found = contents(file)
+    assert found["about.json"]["python"]
+    assert "codecs" in [each["check"] for each in found["doctor.json"]]
+    asked = {"cluster.json", "settings.json", "topics.json", "transactions.json", "groups.json", "held-back.json"}
+    assert {name: found[name]["error"] for name in asked} == dict.fromkeys(asked, "REQUEST_TIMED_OUT")
+    results = {row["file"]: row["result"] for row in json.loads(done.stdout)}
+    assert results == dict.fromkeys(asked, "not read") | {"about.json": "read", "doctor.json": "read"}
+
+
+def test_a_file_that_cannot_be_written_is_told_before_anybody_is_asked(tmp_path: pathlib.Path) -> None:
+    silent = ("-b", f"127.0.0.1:{_free_port()}", "--timeout", "300ms")
+    done = oncelog(*silent, "support-bundle", tmp_path / "no" / "folder.zip")
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"error: {tmp_path}/no/folder.zip: No such file or directory")
+    file = tmp_path / "wrong.zip"
+    assert oncelog("-b", "nonsense", "support-bundle", file).exit_code == 2
+    assert not file.exists(), "what fails leaves nothing"
 
 
 def _free_port() -> int:

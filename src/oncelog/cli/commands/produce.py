@@ -24,13 +24,15 @@ from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.errors import OncelogError, RequestTimedOut
+from oncelog.errors import OncelogError, RequestTimedOut, UnknownTopicOrPartition
 from oncelog.host.tasks import Tasks
 from oncelog.lazy_dataclass import dataclass
 
 UNFINISHED_MAX = 5000
 RECORD_BYTES_MAX = 1 << 26  # no broker takes it: what follows is not looked for any more
 WAITS_LONG_SECONDS = 1.0
+NO_TIMESTAMP_MS = -1
+SHOWN_BYTES = 80  # of a line that is refused
 
 
 class NewRecord(NamedTuple):
@@ -95,11 +97,12 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     report = Report(topic, result="aborted" if batching.aborts else "committed" if transactional_id else "sent")
     sources = files or (stdin_bytes(),)
     async with open_producer(settings, **more) as producer:
-        lines = _lines(sources, delimiter)
         tasks = Tasks()
         tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
         try:
-            await _send_all(producer, (read(line) async for line in lines), batching, report)
+            await _send_all(producer, _records(sources, delimiter, read), batching, report)
+        except Failed as error:  # of what was read
+            raise Failed(f"{error}; {_before(batching, report)}", error.hint) from error
         except asyncio.CancelledError:
             if report.transaction_count:  # whoever runs it again must know
                 settings.out.note(f"interrupted; before that {_ended(report)}")
@@ -112,6 +115,12 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
     if report.transaction_count:
         async with open_admin(settings) as admin:
             await wait_until_visible(admin, transactional_id)
+    if not report.record_count:  # no record has asked for the topic
+        async with open_admin(settings) as admin:
+            try:
+                await admin.describe_topics([topic])
+            except UnknownTopicOrPartition:  # no failure: a broker may make topics when they are first written to
+                settings.out.note(f"there is no topic {topic}")
     row = {"topic": topic, "records": report.record_count, "transactions": report.transaction_count}
     row["result"] = report.result
     if settings.out.is_machine:
@@ -123,6 +132,19 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
 def _ended(report: Report) -> str:
     count = counted(report.ended_record_count, "record")
     return f"{count} {report.result} in {counted(report.transaction_count, 'transaction')}"
+
+
+def _before(batching: Batching, report: Report) -> str:
+    """What was written before a line that could not be: whoever runs it again must know."""
+    if not batching.is_transactional:
+        count = report.record_count
+        return (
+            f"{counted(count, 'record')} before it {'was' if count == 1 else 'were'} sent"
+            if count
+            else "nothing was sent"
+        )
+    ended = f"before it {_ended(report)}" if report.transaction_count else "nothing was committed"
+    return ended if report.unknown else f"its transaction is aborted, {ended}"
 
 
 async def _say_why_it_waits(settings: Settings, report: Report) -> None:
@@ -162,9 +184,11 @@ async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batch
             if begun_count > report.transaction_count:
                 await _end(producer, unfinished, batching, report)
             await _finish(unfinished)
-        except BaseException:
+        except BaseException as error:
             if begun_count > report.transaction_count and not report.unknown:
                 await _abort(producer, report)
+            elif isinstance(error, Failed):  # of what was read: what is said to be sent is stored
+                await _finish(unfinished)
             raise
 
 
@@ -213,18 +237,37 @@ def stdin_bytes() -> IO[bytes]:
     return sys.stdin.buffer
 
 
-async def _lines(files: tuple[IO[bytes], ...], delimiter: bytes) -> AsyncIterator[bytes]:
-    """Lines without their ends."""
+async def _records(
+    files: tuple[IO[bytes], ...], delimiter: bytes, read: Callable[[bytes], NewRecord]
+) -> AsyncIterator[NewRecord]:
+    """All records of all files. Raises Failed with the place of what is none."""
     for file in files:
-        rest = b""
-        async for chunk in byte_chunks(file):
-            *whole, rest = (rest + chunk).split(delimiter)
-            for line in whole:
-                yield line
-            if len(rest) > RECORD_BYTES_MAX:
-                raise Failed(f"a record of more than {RECORD_BYTES_MAX} bytes", "-D says what ends a record")
-        if rest:
-            yield rest
+        number = 1  # of what is read now
+        try:
+            async for line in _lines(file, delimiter):
+                yield read(line)
+                number += 1
+        except Failed as error:
+            what = "line" if delimiter == b"\n" else "record"
+            raise Failed(f"{_name(file)}, {what} {number}: {error}", error.hint) from error
+
+
+def _name(file: IO[bytes]) -> str:
+    name = getattr(file, "name", None)
+    return name if isinstance(name, str) and name != "<stdin>" else "stdin"
+
+
+async def _lines(file: IO[bytes], delimiter: bytes) -> AsyncIterator[bytes]:
+    """Lines without their ends."""
+    rest = b""
+    async for chunk in byte_chunks(file):
+        *whole, rest = (rest + chunk).split(delimiter)
+        for line in whole:
+            yield line
+        if len(rest) > RECORD_BYTES_MAX:
+            raise Failed(f"a record of more than {RECORD_BYTES_MAX} bytes", "-D says what ends a record")
+    if rest:
+        yield rest
 
 
 def _reader(given: dict[str, Any]) -> Callable[[bytes], NewRecord]:
@@ -274,38 +317,89 @@ RECORD_KEYS = ("topic", "partition", "offset", "timestamp_ms", "timestamp_type",
 
 def record_from_json(line: bytes) -> NewRecord:
     """A record of `consume -o jsonl` or `dump-log --records -o jsonl`; its topic, partition and offset, or its file, are those of
-    where it was, and are left out."""
+    where it was, and are left out. Raises Failed with what is expected."""
     try:
-        row = json.loads(line)
-        if not isinstance(row, dict):
-            raise ValueError(f"an object with {', '.join(RECORD_KEYS)} is expected")
+        row = _object(line)
         kind = row.pop("kind", "record")
         if kind != "record":
-            raise ValueError(f"of dump-log's lines only records can be sent, and this is of kind {kind}")
+            raise _Unexpected(f"of dump-log's lines only records can be sent, and this is of kind {kind}")
         row.pop("file", None)
         if unknown := [key for key in row if key not in RECORD_KEYS]:
-            raise ValueError(f"{unknown[0]!r} is none of {', '.join(RECORD_KEYS)}")
-        pairs = row.get("headers") or ()
-        pairs = list(pairs.items()) if isinstance(pairs, dict) else pairs
-        if not all(isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs):
-            raise ValueError("headers are [[name, value], ...] or an object")
-        headers = tuple((name, _bytes(value)) for name, value in pairs)
-        timestamp_ms = row.get("timestamp_ms")
-        if timestamp_ms is not None and (type(timestamp_ms) is not int or abs(timestamp_ms) > INT64_MAX):
-            raise ValueError(f"timestamp_ms is {timestamp_ms}")
+            raise _Unexpected(f"{unknown[0]!r} is none of {', '.join(RECORD_KEYS)}")
         return NewRecord(
-            _bytes(row.get("value")),
-            _bytes(row.get("key")),
-            headers,
-            timestamp_ms=None if timestamp_ms is None or timestamp_ms < 0 else int(timestamp_ms),
+            _bytes("value", row.get("value")),
+            _bytes("key", row.get("key")),
+            _headers_from_json(row.get("headers")),
+            timestamp_ms=_timestamp_from_json(row.get("timestamp_ms")),
         )
-    except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        raise Failed(f"a line is no record in JSON: {error}: {line[:80]!r}") from error
+    except _Unexpected as error:
+        shown = f": {line[:SHOWN_BYTES]!r}" if line else ""
+        raise Failed(f"no record in JSON: {error}{shown}") from error
 
 
-def _bytes(value: Any) -> bytes | None:
+class _Unexpected(ValueError):
+    """What is wrong with a line, and what is expected."""
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    expected = f"an object with {', '.join(RECORD_KEYS)} is expected"
+    if not line.strip():
+        raise _Unexpected(f"the line is empty; {expected}")
+    try:
+        row = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise _Unexpected(f"it is not UTF-8 (byte {error.start + 1}); {expected}") from error
+    except json.JSONDecodeError as error:
+        raise _Unexpected(f"it is not JSON ({error.msg}, at character {error.pos + 1}); {expected}") from error
+    except RecursionError as error:
+        raise _Unexpected(f"it is nested too deeply; {expected}") from error
+    except ValueError as error:  # a number of more than 4300 digits
+        raise _Unexpected(f"it has a number that is too long; {expected}") from error
+    if not isinstance(row, dict):
+        raise _Unexpected(expected)
+    return row
+
+
+def _headers_from_json(given: Any) -> tuple[tuple[str, bytes | None], ...]:
+    pairs = list(given.items()) if isinstance(given, dict) else [] if given is None else given
+    if not isinstance(pairs, list) or not all(
+        isinstance(pair, list | tuple) and len(pair) == 2 and isinstance(pair[0], str) for pair in pairs
+    ):
+        raise _Unexpected("headers: [[name, value], ...] or an object is expected")
+    for name, _ in pairs:
+        _utf8("a header's name", name)
+    return tuple((name, _bytes(f"header {name!r}", value)) for name, value in pairs)
+
+
+def _timestamp_from_json(given: Any) -> int | None:
+    """-1 is what `consume` writes of a record that has none, and is sent as that."""
+    if given is not None and (type(given) is not int or not NO_TIMESTAMP_MS <= given <= INT64_MAX):
+        expected = "milliseconds since 1970 are expected (null or nothing: now; -1: the record has none)"
+        raise _Unexpected(f"timestamp_ms is {_shortened(given)}; {expected}")
+    return given
+
+
+def _shortened(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= SHOWN_BYTES else f"{text[:SHOWN_BYTES]}..."
+
+
+def _bytes(what: str, value: Any) -> bytes | None:
     if value is None:
         return None
     if isinstance(value, dict):
-        return base64.b64decode(value["base64"], validate=True)
-    return value.encode() if isinstance(value, str) else json.dumps(value, ensure_ascii=False).encode()
+        encoded = value.get("base64")
+        if len(value) != 1 or not isinstance(encoded, str):
+            raise _Unexpected(f'{what}: text, null or {{"base64": "..."}} is expected (an object as text, in quotes)')
+        try:
+            return base64.b64decode(encoded, validate=True)
+        except ValueError as error:
+            raise _Unexpected(f"{what}: what stands in base64 is not base64") from error
+    return _utf8(what, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def _utf8(what: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _Unexpected(f"{what}: half a surrogate pair is not text; other bytes are written in base64") from error

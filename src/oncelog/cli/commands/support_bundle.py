@@ -7,16 +7,18 @@ import dataclasses
 import os
 import platform
 import zipfile
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
 import click
 
 import oncelog
 from oncelog.cli.clients import open_admin
-from oncelog.cli.command import Settings, command
+from oncelog.cli.command import Settings, command, hint_for
+from oncelog.cli.commands.doctor import examine
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.output import Failed, columns, error_name, error_row, json_text
+from oncelog.cli.output import EXIT_FAILURE, Failed, columns, error_name, error_row, json_text
 from oncelog.cli.redaction import client_settings_told, setting_told
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.watch.looks import Looks
@@ -33,7 +35,7 @@ from oncelog.types import TopicPartition
 
 TOPICS_MAX, GROUPS_MAX, IDS_MAX = 1_000, 200, 1_000
 OLDER_THAN_MS = 10_000
-Part = Callable[[], Awaitable[Any]]
+Part = Callable[[Settings, Admin], Awaitable[Any]]
 
 
 @command(name="support-bundle")
@@ -41,35 +43,54 @@ Part = Callable[[], Awaitable[Any]]
 @click.option(
     "--metrics", "metrics_url", metavar="URL", help="Also the broker's numbers: http://127.0.0.1:9404/metrics."
 )
-@click.pass_obj
-async def support_bundle(settings: Settings, path: str, metrics_url: str | None) -> None:
+@click.pass_context
+async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None) -> None:
     """Versions, features, settings, topics, transactions, groups and lags, and what is held back: one file to send.
 
     No records, no positions' metadata, no secrets: settings that may be secret are hidden. Names of topics, groups, ids,
-    hosts and principals' clients are in it. What could not be asked is in it with the reason.
+    hosts and principals' clients are in it. What could not be asked is in it with the reason; exit status 1 when no broker
+    answered.
     """
+    settings = ctx.ensure_object(Settings)
     if not path.endswith(".zip"):
         raise click.UsageError(f"{path!r}: name a new file that ends in .zip")
-    found: dict[str, Any] = {"about.json": _about(settings)}
     address = None
     if metrics_url is not None:
         try:
             address = web_address(metrics_url)
         except UrlInvalid as error:
             raise click.UsageError(f"--metrics: {error}") from error
-    async with open_admin(settings) as admin:
-        for name, part in _parts(settings, admin).items():
-            found[name] = await _asked(part)
-    if address is not None:
-        try:
-            found["metrics.txt"] = await fetch(RealNetwork(), address, headers={})
-        except WebFailed as error:
-            found["metrics.txt"] = f"not read: {error}\n".encode()
-    size_bytes = await asyncio.to_thread(_write, path, found)
+    with _new_file(path) as file:
+        findings = await asyncio.to_thread(examine, os.path.dirname(path) or ".")
+        found: dict[str, Any] = {"about.json": _about(settings)}
+        found["doctor.json"] = [dataclasses.asdict(each) for each in findings]
+        silence = await _ask(settings, found)
+        if address is not None:
+            try:
+                found["metrics.txt"] = await fetch(RealNetwork(), address, headers={})
+            except WebFailed as error:
+                found["metrics.txt"] = f"not read: {error}\n".encode()
+        size_bytes = await asyncio.to_thread(_write, file, found)
     missing = [name for name, each in found.items() if isinstance(each, dict) and "error" in each]
     rows = [{"file": name, "result": "not read" if name in missing else "read"} for name in found]
     settings.out.rows(columns("file", "result"), rows)
     settings.out.note(f"{path}: {size_bytes} bytes; look into it before you send it: names are in it")
+    if silence is not None:
+        hint = hint_for(silence, settings)
+        settings.out.note(f"error: {silence}" + (f" ({hint})" if hint else ""), "only what needs no broker is in it")
+        ctx.exit(EXIT_FAILURE)
+
+
+async def _ask(settings: Settings, found: dict[str, Any]) -> KafkaError | None:
+    """Put what the brokers say into `found`, or why they do not. The error where none answered."""
+    try:
+        async with open_admin(settings) as admin:
+            for name, part in PARTS.items():
+                found[name] = await _asked(part, settings, admin)
+    except KafkaError as error:
+        found.update({name: error_row(error) for name in PARTS if name not in found})
+        return error
+    return None
 
 
 def _about(settings: Settings) -> dict[str, Any]:
@@ -82,30 +103,18 @@ def _about(settings: Settings) -> dict[str, Any]:
     }
 
 
-async def _asked(part: Part) -> Any:
+async def _asked(part: Part, settings: Settings, admin: Admin) -> Any:
     try:
-        return await part()
+        return await part(settings, admin)
     except KafkaError as error:
         return error_row(error)
 
 
-def _parts(settings: Settings, admin: Admin) -> dict[str, Part]:
-    """What is asked, each by itself."""
-
-    async def look() -> Any:
-        return document(settings, await Looks((), Watching(OLDER_THAN_MS)).look(admin, 0), OLDER_THAN_MS)
-
-    return {
-        "cluster.json": lambda: _cluster(admin),
-        "settings.json": lambda: _settings_of_brokers(admin),
-        "topics.json": lambda: _topics(admin),
-        "transactions.json": lambda: _transactions(admin),
-        "groups.json": lambda: _groups(admin),
-        "held-back.json": look,
-    }
+async def _held_back(settings: Settings, admin: Admin) -> Any:
+    return document(settings, await Looks((), Watching(OLDER_THAN_MS)).look(admin, 0), OLDER_THAN_MS)
 
 
-async def _cluster(admin: Admin) -> dict[str, Any]:
+async def _cluster(_: Settings, admin: Admin) -> dict[str, Any]:
     cluster, features = await admin.describe_cluster(), await admin.describe_features()
     return {
         "cluster_id": cluster.cluster_id,
@@ -129,12 +138,12 @@ async def _told(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict
     }
 
 
-async def _settings_of_brokers(admin: Admin) -> Any:
+async def _settings_of_brokers(_: Settings, admin: Admin) -> Any:
     nodes = (await admin.describe_cluster()).nodes
     return await _told(admin, [ConfigResource("broker", str(node.node_id)) for node in nodes])
 
 
-async def _topics(admin: Admin) -> Any:
+async def _topics(_: Settings, admin: Admin) -> Any:
     views = await admin.list_topics(include_internal=True)
     some = dict(sorted(views.items())[:TOPICS_MAX])
     where = [TopicPartition(view.name, number) for view in some.values() for number in sorted(view.partitions)]
@@ -156,7 +165,7 @@ def _topic(view: TopicView, bounds: Any, unreadable: dict[TopicPartition, KafkaE
     return {"topic": view.name, "internal": view.is_internal, "settings": configs, "partitions": partitions}
 
 
-async def _transactions(admin: Admin) -> Any:
+async def _transactions(_: Settings, admin: Admin) -> Any:
     listed = await admin.list_transactions()
     states: dict[str, int] = {}
     for each in listed:
@@ -166,7 +175,7 @@ async def _transactions(admin: Admin) -> Any:
     return {"states": states, "open": [transaction_row(each) for each in described.values()]}
 
 
-async def _groups(admin: Admin) -> Any:
+async def _groups(_: Settings, admin: Admin) -> Any:
     listed = await admin.list_groups()
     groups = []
     for each in listed[:GROUPS_MAX]:
@@ -185,14 +194,35 @@ async def _groups(admin: Admin) -> Any:
     return {"count": len(listed), "groups": groups}
 
 
-def _write(path: str, found: dict[str, Any]) -> int:
-    """A new file that only its owner reads. Raises Failed."""
+PARTS: dict[str, Part] = {  # what is asked, each by itself
+    "cluster.json": _cluster,
+    "settings.json": _settings_of_brokers,
+    "topics.json": _topics,
+    "transactions.json": _transactions,
+    "groups.json": _groups,
+    "held-back.json": _held_back,
+}
+
+
+@contextmanager
+def _new_file(path: str) -> Iterator[IO[bytes]]:
+    """A new file that only its owner reads, and none where the block fails. Raises Failed."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Failed(f"{path}: {reason}", "name a new file in a folder that there is") from error
-    with os.fdopen(descriptor, "wb") as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+    except BaseException:
+        os.unlink(path)
+        raise
+
+
+def _write(file: IO[bytes], found: dict[str, Any]) -> int:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, each in found.items():
             archive.writestr(name, each if isinstance(each, bytes) else json_text(each, indent=2) + "\n")
-    return os.path.getsize(path)
+    file.flush()
+    return os.fstat(file.fileno()).st_size
