@@ -84,15 +84,19 @@ def transactions_of_one(
 def transactions_of_eight(server: Server, seconds: float = 5.0, name: str = "eight") -> Transactions:
     """Eight producers at once, for a time."""
     make_topic(server, name, 8)
-    producers = [transactional(server, f"{name}-{i}") for i in range(8)]
+    return transactions_at_once([transactional(server, f"{name}-{i}") for i in range(8)], name, seconds, partitions=8)
+
+
+def transactions_at_once(producers: list[Producer], topic: str, seconds: float, *, partitions: int) -> Transactions:
+    """Each in a thread of its own, one-record transactions for a time."""
     commits: list[float] = []
     stop = threading.Event()
 
     def work(i: int) -> None:
         while not stop.is_set():
-            commits.append(one_transaction(producers[i], name, b"x" * 100, i))
+            commits.append(one_transaction(producers[i], topic, b"x" * 100, i % partitions))
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(producers))]
     started = time.perf_counter()
     for thread in threads:
         thread.start()

@@ -16,13 +16,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 
 from confluent_kafka import Producer
 
-from bench.brokers import one_transaction, transactional
+from bench.brokers import transactional, transactions_at_once
 from bench.pairs import ROUNDS, percentile
 from bench.selection import Wanted
 from bench.servers import ROOT, Server, build_directory
@@ -86,23 +85,7 @@ def transactions_per_second(bootstrap: str, count: int, seconds: float = SECONDS
     """`count` producers of librdkafka, transactions of one record."""
     server = Server("librdkafka's mock broker", bootstrap, 0, 0.0)
     producers = [transactional(server, f"floor-{count}-{i}") for i in range(count)]
-    done = [0] * count
-    stop = threading.Event()
-
-    def work(i: int) -> None:
-        while not stop.is_set():
-            one_transaction(producers[i], "floor", b"x" * 100, i % PARTITIONS)
-            done[i] += 1
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(count)]
-    started = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    stop.wait(seconds)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    return sum(done) / (time.perf_counter() - started)
+    return transactions_at_once(producers, "floor", seconds, partitions=PARTITIONS).per_second
 
 
 class _Reader(asyncio.Protocol):

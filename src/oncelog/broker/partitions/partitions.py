@@ -58,7 +58,7 @@ _log = logging.getLogger("oncelog.partitions")
 TOGETHER_MAX = 64
 OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
-STEP_PARTITIONS = 32  # how many partitions housekeeping looks at before others have their turn
+STEP_PARTITIONS = 32  # whose recovery points are noted as stored before others have their turn
 WAY_OUT = "stop the broker and restore its files from a copy, or send what is left to another topic (docs/runbook.md)"
 
 
