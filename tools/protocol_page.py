@@ -121,6 +121,7 @@ REMARKS: dict[int, str] = {
     ApiKey.INIT_PRODUCER_ID: "6 (two-phase commit, KIP-939) while `transaction.version` is 3",
     ApiKey.ADD_PARTITIONS_TO_TXN: "4 and 5 between brokers, and for whoever verifies",
     ApiKey.WRITE_TXN_MARKERS: "with a tag of our own for operators' aborts (feature `oncelog.operator.abort`)",
+    ApiKey.END_TXN: "with a tag of our own for commits right behind their records (feature `oncelog.conditional.commit`)",
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: _TELEMETRY,
     ApiKey.PUSH_TELEMETRY: _TELEMETRY,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "KIP-848",

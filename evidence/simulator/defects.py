@@ -422,6 +422,11 @@ def never_takes_a_record_back() -> AbstractContextManager[None]:
     return _replaced(SharePartition, "_ring", lambda _: None)
 
 
+def commits_without_records_that_it_needs() -> AbstractContextManager[None]:
+    """A conditional commit is attempted whether its records have arrived or not."""
+    return _replaced(Partition, "has_needed", lambda *_: True)
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -455,6 +460,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (answers_before_the_journal_is_synced, "journal", "exactly_once"),
         (replays_an_older_generation, "journal", "exactly_once"),
         (replays_below_the_recovery_point, "journal", "log"),
+        (commits_without_records_that_it_needs, "default", "exactly_once"),
         (answers_who_has_not_logged_in, "sessions", "access"),
         (takes_any_password, "sessions", "access"),
         (takes_any_proof, "sessions", "access"),

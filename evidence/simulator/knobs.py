@@ -89,6 +89,7 @@ def _table() -> Iterator[Knob]:
     yield from _large_request_constants()
     yield from _constants("oncelog.log.recovery", READ_AGAIN_SIZE_BYTES_MAX=(0, 1 << 20))
     yield from _constants("oncelog.broker.partitions.log_starts", LOOKED_AT_TOGETHER=(1, 32))
+    yield from _constants("oncelog.core.producer.conditional_commit", FRUITLESS_MAX=(0, 1000))  # 0: never tried
 
 
 def _large_request_constants() -> Iterator[Knob]:

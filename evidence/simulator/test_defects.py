@@ -17,6 +17,7 @@ TRIED_FIRST = {
     "asks_again_only_what_it_held": 39,
     "believes_the_disk": 107,
     "cleans_markers_before_their_data": 2,
+    "commits_without_records_that_it_needs": 56,
     "cuts_nothing_where_the_journal_ends": 38,
     "forgets_group_positions_at_a_join": 1,
     "hands_out_what_has_lapsed": 67,

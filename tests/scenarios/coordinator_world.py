@@ -4,7 +4,8 @@ Commands (identities are written producer id/epoch; MAX is epoch 32767, so MAX-1
   level N | two-phase on | clock +MS | next-id N | at TID ID/EPOCH [2pc] | next TID ID/EPOCH (as if by many keep-inits)
   init TID [ID/EPOCH] [v=5] [timeout=MS] [2pc] [keep]     init - (no transactional id)
   add TID ID/EPOCH PARTITION ... [v=5] [verify]           offsets TID ID/EPOCH [v=3]
-  end TID ID/EPOCH commit|abort [v=5]
+  end TID ID/EPOCH commit|abort [v=5] [needs=PARTITION:SEQUENCE,...]
+  arrived PARTITION SEQUENCE    the last sequence of the open transaction there, as a leader of this broker would say it
   markers [TID] | marker TID PARTITION ERROR [stored=EPOCH]
   hold | commit | lose          append without committing; commit what is appended; its append failed
   describe TID | list [state=S] [pid=N] [older=MS] [like=RE] | state TID
@@ -38,7 +39,7 @@ from oncelog.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from oncelog.wire.messages.end_txn import EndTxnRequest
+from oncelog.wire.messages.end_txn import EndTxnRequest, NeededPartition, NeededTopic
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 from oncelog.wire.messages.list_transactions import ListTransactionsRequest
 
@@ -57,6 +58,7 @@ class CoordinatorWorld:
         self.producer_ids = ProducerIds()
         self.producer_ids.give_block(next_id, 1000)
         self.log: list[tuple[bytes, bytes | None]] = []
+        self.arrived: dict[TopicPartition, int] = {}
         self.held: list[tuple[tuple[TransactionLogRecord, ...], Decision]] = []
         self.outstanding: list[MarkersToWrite] = []
         self.coordinator = self.loaded()
@@ -189,15 +191,27 @@ class CoordinatorWorld:
         )
         return self.perform(self.coordinator.add_offsets_to_txn(request, int(v), self.now_ms, OFFSETS))
 
-    def do_end(self, name: str, identity: str, result: str, v: str = "5") -> list[str]:
+    def do_arrived(self, partition: str, sequence: str) -> list[str]:
+        self.arrived[partition_of(partition)] = int(sequence)
+        return []
+
+    def do_end(self, name: str, identity: str, result: str, v: str = "5", needs: str = "") -> list[str]:
         producer_id, producer_epoch = parsed(identity)
+        needed = {partition_of(each): int(last) for each, _, last in (n.partition(":") for n in needs.split(",") if n)}
         request = EndTxnRequest(
             transactional_id=name,
             producer_id=producer_id,
             producer_epoch=producer_epoch,
             committed={"commit": True, "abort": False}[result],
+            needed=[
+                NeededTopic(
+                    name=each.topic, partitions=[NeededPartition(partition_index=each.partition, last_sequence=n)]
+                )
+                for each, n in needed.items()
+            ],
         )
-        return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms))
+        has_needed = lambda: all(self.arrived.get(each) == n for each, n in needed.items())  # noqa: E731
+        return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms, has_needed))
 
     # -- markers and time
 

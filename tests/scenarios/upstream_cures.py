@@ -147,11 +147,11 @@ def _ends_look_at_no_transition_under_way() -> Iterator[None]:
     """EndTxn looks at the epoch of the transaction that is being completed instead."""
     original = end_transaction.end_txn
 
-    def end_txn(table: TransactionTable, request: Any, version: int, now_ms: int) -> Any:
+    def end_txn(table: TransactionTable, request: Any, version: int, now_ms: int, has_needed: Any) -> Any:
         shown = table.get(request.transactional_id)
         if table.is_busy(request.transactional_id) and shown is not None:
             return end_transaction._refused(ErrorCode.PRODUCER_FENCED, version)
-        return original(table, request, version, now_ms)
+        return original(table, request, version, now_ms, has_needed)
 
     with mock.patch.object(end_transaction, "end_txn", end_txn):
         yield

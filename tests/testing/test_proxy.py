@@ -108,8 +108,8 @@ def test_a_lost_request_or_answer_changes_nothing(api, after):
             await commit(client, b"1")
             await commit(client, b"2")
         assert await committed(proxy, 2) == [b"1", b"2"]
-        # What comes before the markers are written is told CONCURRENT_TRANSACTIONS, and comes again.
-        assert proxy.seen[api] >= 3
+        # A commit goes behind its records: where only their answer was lost they need not be sent again.
+        assert proxy.seen[api] >= (2 if (api, after) == ("Produce", True) else 3)
 
     run(scenario)
 

@@ -23,7 +23,7 @@ from oncelog.core.leader.partition import (
     Refuse,
 )
 from oncelog.errors import ErrorCode
-from oncelog.types import AbortedTransaction
+from oncelog.types import AbortedTransaction, ProducerIdAndEpoch
 from oncelog.wire.record_batch import RecordBatch, build_batch
 
 
@@ -242,3 +242,23 @@ def test_late_is_beyond_kafkas_largest_timeout_where_nothing_else_is_said():
     leader.produce(1, 0, 0, now_ms=50)
     assert leader.partition.late_transactions(50 + 900_000 + 300_000) == []
     assert len(leader.partition.late_transactions(51 + 900_000 + 300_000)) == 1
+
+
+@pytest.mark.parametrize("where", ["live", "recovered"])
+def test_a_conditional_commit_finds_exactly_the_open_transactions_last_batch(where):
+    leader = Leader()
+    leader.produce(1, 4, 0, count=3)
+    leader.produce(1, 4, 3, count=2)
+    leader.produce(2, 0, 0, transactional=False)
+    partition = leader.partition
+    if where == "recovered":
+        partition = Partition()
+        partition.load_snapshot(leader.partition.snapshot_entries())
+    producer = ProducerIdAndEpoch(1, 4)
+    assert [n for n in range(-2, 8) if partition.has_needed(producer, n)] == [4]
+    for other in (ProducerIdAndEpoch(1, 3), ProducerIdAndEpoch(1, 5), ProducerIdAndEpoch(3, 4)):
+        assert not partition.has_needed(other, 4)
+    assert not partition.has_needed(ProducerIdAndEpoch(2, 0), 0), "no transaction is open"
+    leader.marker(1, 5, commit=True)
+    assert not leader.partition.has_needed(producer, 4), "it is ended"
+    assert not leader.partition.has_needed(ProducerIdAndEpoch(1, 5), -1)

@@ -130,8 +130,8 @@ class MarkerSender:
         def settled(name: TopicPartition, code: ErrorCode) -> None:
             codes[name] = code
             if len(codes) == len(known):
-                self._under_way -= 1
-                self._written_here(markers, known, codes)
+                # In a step of its own: the same commit first answers who waits for the outcome.
+                asyncio.get_running_loop().call_soon(self._written_here, markers, known, codes)
 
         self._under_way += 1
         for name in known if len(known) == 1 else sorted(known):
@@ -140,6 +140,7 @@ class MarkerSender:
     def _written_here(
         self, markers: MarkersToWrite, known: frozenset[TopicPartition], codes: Mapping[TopicPartition, ErrorCode]
     ) -> None:
+        self._under_way -= 1
         if ErrorCode.TRANSACTION_COORDINATOR_FENCED in codes.values():
             self._tasks.start(self._report_fenced(markers, known, codes))
         else:

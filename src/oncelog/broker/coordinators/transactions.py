@@ -121,12 +121,13 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             to_key_value=record_to_key_value,
             markers=self._send,
             performed=lambda decision: self._wake(coordinator, decision),
-            applies_appended=self._shares_journal(partition),
+            applies_appended=self.shares_journal(partition),
         )
         return coordinator
 
-    def _shares_journal(self, partition: LocalPartition) -> bool:
-        """Whether one journal has this partition and all that its markers go to: those of this broker, handed over by a call."""
+    def shares_journal(self, partition: LocalPartition) -> bool:
+        """Whether one journal has this partition, the coordinators', and all that markers go to: those of this broker, handed
+        over by a call."""
         return partition.is_journaled and self.marker_sender.is_local
 
     @staticmethod

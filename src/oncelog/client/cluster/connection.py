@@ -84,6 +84,7 @@ class Connection(asyncio.BufferedProtocol):
         self._unsent: list[
             tuple[asyncio.Future[None], asyncio.TimerHandle]
         ] = []  # what gets no answer, and did not leave
+        self._gathered: list[bytes | bytearray | memoryview] | None = None
         self._throttled_until = 0.0  # the loop's time
         self._is_held = False  # while it logs in again
         self._is_lost = asyncio.Event()
@@ -246,8 +247,22 @@ class Connection(asyncio.BufferedProtocol):
         parts = encode_request(api_key, version, correlation_id, self._client_id, message)
         self._traffic.request_count += 1
         self._traffic.sent_bytes += sum(map(len, parts))
-        self._transport.writelines(parts)
+        if self._gathered is None:
+            self._transport.writelines(parts)
+        else:
+            self._gathered += parts
         return correlation_id
+
+    def gather(self) -> None:
+        """What is sent from now on waits for `send_gathered`, in this step of the loop: the broker reads it in one piece."""
+        if self._gathered is None:
+            self._gathered = []
+
+    def send_gathered(self) -> None:
+        """It leaves."""
+        parts, self._gathered = self._gathered, None
+        if parts and self._transport is not None and not self.is_closed:
+            self._transport.writelines(parts)
 
     def _start(self, message: Struct, api_key: int, version: int, timeout_ms: int) -> asyncio.Future[Any]:
         loop = asyncio.get_running_loop()

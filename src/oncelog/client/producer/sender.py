@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
@@ -18,6 +19,7 @@ from oncelog.client.config import ProducerConfig
 from oncelog.client.metrics import SendCounts
 from oncelog.core.producer.accumulator import Place, RecordAccumulator
 from oncelog.core.producer.batch import NOT_STORED, Acknowledged, ProducerBatch
+from oncelog.core.producer.conditional_commit import FEATURE
 from oncelog.core.producer.in_flight import RequestsInFlight
 from oncelog.core.producer.produce_responses import MOVED, BatchVerdict, verdict_on_batch
 from oncelog.core.producer.requests import TxnRequest
@@ -26,6 +28,7 @@ from oncelog.core.producer.splitting import TOO_LARGE, ranges_after
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, again
 from oncelog.core.producer.unheard import UnheardFailures
+from oncelog.core.producer.verdicts import TxnApi
 from oncelog.errors import (
     AuthenticationFailed,
     ErrorCode,
@@ -38,7 +41,8 @@ from oncelog.errors import (
     UnsupportedVersion,
     error_for,
 )
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
+from oncelog.wire.messages.end_txn import EndTxnResponse
 from oncelog.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -72,9 +76,10 @@ class Sender:
         )
         self._woken = asyncio.Event()
         self._leader_is_unknown = False
+        self._gathering: list[Connection] = []  # for the commit behind the records
         self.counts = SendCounts()
         self.unheard = UnheardFailures(log.error)
-        self._unanswered: set[ProducerBatch] = set()  # on their way, also what was purged meanwhile
+        self._unanswered: dict[ProducerBatch, Connection] = {}  # on their way, also what was purged meanwhile
 
     # -- for the producer
 
@@ -101,6 +106,8 @@ class Sender:
         Sequences stay what they are: as what was on its way may be stored, the producer goes on under another epoch.
         """
         record_count = 0
+        if self._manager.conditional.is_undecided:
+            return record_count  # the commit is on its way behind them: they are in the transaction, or sent again
         for batch in self._accumulator.take_purged(in_queue=in_queue, in_flight=in_flight):
             record_count += batch.record_count
             batch.is_watched |= batch.source is None  # the caller is told by what this gives
@@ -142,6 +149,7 @@ class Sender:
         timers = [self._accumulator.next_timer(now_ms), self._manager.next_timer()]
         if self._leader_is_unknown:
             timers.append(now_ms + self._config.retry_backoff_ms)
+        timers += map(self._accumulator.deadline_ms, self._manager.conditional.put_off())
         due = [timer for timer in timers if timer is not None and timer > now_ms]
         return max(min(due) - now_ms, 1) if due else None
 
@@ -153,14 +161,28 @@ class Sender:
             self._drop_waiting()
         for batch in accumulator.expired(now_ms):
             self._expire(batch)
+        for batch in manager.conditional.put_off():
+            if accumulator.deadline_ms(batch) <= now_ms:
+                self._expire(batch)
         if self._config.is_idempotent and accumulator.has_incomplete:
             manager.ensure_producer_id()
+        try:
+            self._send_what_is_due(now_ms)
+        finally:
+            gathering, self._gathering = self._gathering, []
+            for connection in gathering:
+                connection.send_gathered()
+
+    def _send_what_is_due(self, now_ms: float) -> None:
+        manager, accumulator = self._manager, self._accumulator
+        self._send_batches(now_ms)
         # EndTxn must not overtake a batch on its way (TV1: it would belong to the next transaction), purged or not.
         is_busy = accumulator.has_incomplete or (manager.is_transactional and bool(self._unanswered))
         request = manager.next_request(now_ms, has_incomplete=is_busy)
         if request is not None:
             self._cluster.tasks.start(self._send_txn_request(request), name="oncelog-txn")
-        self._send_batches(now_ms)
+        elif is_busy and manager.is_completing:
+            self._commit_behind(now_ms)
 
     def _drop_waiting(self) -> None:
         error = self._manager.last_error
@@ -173,7 +195,10 @@ class Sender:
         text += f"delivery_timeout_ms={self._config.delivery_timeout_ms}"
         error = RequestTimedOut(text + (f"; last error: {batch.last_error}" if batch.last_error else ""))
         error.__cause__ = batch.last_error
-        self._fail(batch, error)
+        if self._manager.conditional.puts_off(batch, partial(self._manager.batch_failed, batch, error)):
+            self._end(batch, error)  # the transaction goes on: it may be committed by now, with this batch
+        else:
+            self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
         if self._config.is_idempotent:
@@ -241,10 +266,13 @@ class Sender:
         batches = [batch for batch in batches if self._is_made_ready(batch)]
         if not batches:
             return
+        if self._manager.is_completing:
+            connection.gather()
+            self._gathering.append(connection)
         ids = self._cluster.view.topic_ids({batch.topic_partition.topic for batch in batches})
         request, version_max = self._produce_request(batches, ids)
         self._in_flight.sent(node_id, batches)
-        self._unanswered.update(batches)
+        self._unanswered.update(dict.fromkeys(batches, connection))
         deadline_ms = min(self._accumulator.deadline_ms(batch) for batch in batches)
         timeout_ms = max(min(self._config.request_timeout_ms, int(deadline_ms - self._cluster.now_ms())), 1)
         answer: asyncio.Future[Any] | None = None
@@ -337,7 +365,8 @@ class Sender:
         except KafkaError as failed:
             error = failed
         self._in_flight.answered(node_id, batches)
-        self._unanswered.difference_update(batches)
+        for batch in batches:
+            del self._unanswered[batch]
         batches = [batch for batch in batches if batch.outcome is None]  # the others were purged
         if response is not None:  # acks=0 has none
             self._on_response(batches, response, names)
@@ -348,8 +377,12 @@ class Sender:
         self.wake()
 
     def _on_no_answer(self, batch: ProducerBatch, error: KafkaError | None) -> None:
+        if batch.outcome is not None:
+            return  # while its answer was put off
         if error is None:
             self._end(batch, Acknowledged(-1))  # acks=0
+        elif self._manager.conditional.puts_off(batch, partial(self._on_no_answer, batch, error)):
+            batch.last_error = error
         elif error.retriable:
             self._cluster.refresh_soon()
             self._retry(batch, error)
@@ -373,12 +406,16 @@ class Sender:
                 self._on_result(batch, found)
 
     def _on_result(self, batch: ProducerBatch, result: PartitionProduceResponse) -> None:
+        if batch.outcome is not None:
+            return  # while its answer was put off
         verdict = verdict_on_batch(batch, result.error_code, result.log_start_offset)
         if verdict is BatchVerdict.DONE:
             self._end(batch, Acknowledged(result.base_offset, result.log_append_time_ms, result.log_start_offset))
             return
         if verdict is BatchVerdict.DONE_BEFORE:
             self._end(batch, Acknowledged(-1))
+            return
+        if self._manager.conditional.puts_off(batch, partial(self._on_result, batch, result)):
             return
         batch.may_be_stored |= result.error_code not in NOT_STORED
         named = {each.batch_index: each.batch_index_error_message or "" for each in result.record_errors}
@@ -439,10 +476,53 @@ class Sender:
 
     # -- requests of the transaction manager
 
-    async def _send_txn_request(self, request: TxnRequest) -> None:
+    def _commit_behind(self, now_ms: float) -> None:
+        """Send the commit behind the records that it needs, where all are on their way by the connection that it takes."""
+        batches = tuple(self._accumulator.incomplete())
+        connections = set(self._unanswered.values())
+        if len(connections) != 1 or len(self._unanswered) != len(batches):  # some wait, or were purged
+            return
+        node, connection = self._manager.coordinator, connections.pop()
+        if (
+            node is None
+            or self._cluster.ready_connection(node, "") is not connection
+            or not _takes_condition(connection)
+        ):
+            return
+        request = self._manager.commit_behind(batches, now_ms)
+        if request is None:
+            return
+        answer: asyncio.Future[Any] | None = None
+        with contextlib.suppress(KafkaError):  # the connection has ended: it is sent again by another
+            answer = self._start_txn_request(request, connection)
+        self._cluster.tasks.start(self._send_txn_request(request, answer), name="oncelog-txn")
+
+    def _start_txn_request(self, request: TxnRequest, connection: Connection) -> asyncio.Future[Any]:
+        answer, _ = connection.start_request(
+            request.message,
+            version_min=request.version_min,
+            version_max=request.version_max,
+            timeout_ms=self._config.request_timeout_ms,
+        )
+        return answer
+
+    async def _again_behind(self, request: TxnRequest, node: Node) -> Any:
+        """The answer to a conditional commit whose first one was lost. A broker that does not look at the condition, an older one
+        in the place of the one before, must not get it."""
+        connection = await self._cluster.connection(node)
+        if _takes_condition(connection):
+            return await self._start_txn_request(request, connection)
+        return EndTxnResponse(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
+
+    async def _send_txn_request(self, request: TxnRequest, answer: asyncio.Future[Any] | None = None) -> None:
+        """Send it, or wait for the answer where it was sent."""
         manager = self._manager
         try:
-            if request.node is None:  # what any broker can answer: who the coordinator is, a producer id
+            if answer is not None:
+                response = await answer
+            elif manager.conditional.is_undecided and request.node is not None and request.api is TxnApi.END_TXN:
+                response = await self._again_behind(request, request.node)
+            elif request.node is None:  # what any broker can answer: who the coordinator is, a producer id
                 response = await self._cluster.ask_anybody(request.message, version_min=request.version_min)
             else:
                 response = await self._cluster.request(
@@ -458,6 +538,10 @@ class Sender:
             manager.disconnected(request, self._cluster.now_ms())
         else:
             on_response(manager, request, response, self._cluster.now_ms())
+        for batch in manager.conditional.take_stored():
+            self._end(batch, Acknowledged(-1))  # its own answer was lost
+        for counts_now in manager.conditional.take_released():
+            counts_now()
         if manager.state is TransactionState.FATAL_ERROR and manager.last_error is not None:
             self._drop_waiting()
         self.wake()
@@ -470,6 +554,10 @@ class Sender:
         self._manager.disconnected(request, self._cluster.now_ms())
         for batch in self._accumulator.take_all_waiting():
             self._fail(batch, again(error))
+
+
+def _takes_condition(connection: Connection) -> bool:
+    return connection.versions.finalized_features.get(FEATURE, 0) > 0
 
 
 def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict[int, str]) -> str:

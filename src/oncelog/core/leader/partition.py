@@ -206,6 +206,16 @@ class Partition:
             )  # as TxnOffsetCommit says "retry"
         return APPEND if verdict is None else verdict
 
+    def has_needed(self, producer: ProducerIdAndEpoch, last_sequence: int) -> bool:
+        """Whether the last batch of the producer's open transaction here is the one that ends with `last_sequence`."""
+        state = self._producers.get(producer.producer_id)
+        return (
+            state is not None
+            and state.has_open_transaction
+            and state.producer_epoch == producer.producer_epoch
+            and state.last_sequence == last_sequence >= 0
+        )
+
     def check_marker(
         self,
         producer_id: int,

@@ -26,6 +26,7 @@ METADATA_VERSION = "metadata.version"
 STREAMS_VERSION = "streams.version"
 SHARE_VERSION = "share.version"
 OPERATOR_ABORT = "oncelog.operator.abort"  # WriteTxnMarkers may carry the transaction's start offset (KIP-664)
+CONDITIONAL_COMMIT = "oncelog.conditional.commit"  # EndTxn may name the records that it must find
 KAFKAS_LEVEL = 2  # of transaction.version: the last one that Apache Kafka has
 TWO_PHASE_LEVEL = 3
 
@@ -45,6 +46,7 @@ class Levels:
 
 
 SUPPORTED: dict[str, Levels] = {
+    CONDITIONAL_COMMIT: Levels(1, 1, 1),
     GROUP_VERSION: Levels(0, 1, 1),
     METADATA_VERSION: Levels(30, 30, 30),  # 4.3-IV0: what clients and tools may expect of this broker
     OPERATOR_ABORT: Levels(1, 1, 1),

@@ -154,6 +154,11 @@ class ProducerBatch(RecordBuffer):
         """Whether the batch was given its permanent sequence."""
         return self.sequence != NO_SEQUENCE
 
+    @property
+    def last_sequence(self) -> int:
+        """Of its last record, once it has a sequence."""
+        return (self.sequence + self.record_count - 1) % SEQUENCE_COUNT
+
     def watch(self) -> None:
         """Somebody asks what becomes of it, or became."""
         self.is_watched = True

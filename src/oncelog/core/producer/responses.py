@@ -119,6 +119,9 @@ def _resource(manager: TransactionManager, request: TxnRequest, code: int, respo
 
 
 def _on_error(manager: TransactionManager, request: TxnRequest, code: int, response: Any, now_ms: float) -> None:
+    if code == ErrorCode.OPERATION_NOT_ATTEMPTED and request.api is TxnApi.END_TXN and manager.conditional.is_undecided:
+        manager.not_attempted(request)
+        return
     detail = _detail(request, response)
     verdict = verdict_of(request.api, code, is_abort=request.is_abort)
     if request.api is TxnApi.ADD_PARTITIONS_TO_TXN and verdict not in (Verdict.RETRY, Verdict.FIND):

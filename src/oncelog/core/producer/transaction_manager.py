@@ -8,9 +8,11 @@ Rule: whatever was sent under one identity and sequence is never renumbered; aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
 from oncelog.core.producer.batch import ProducerBatch
+from oncelog.core.producer.conditional_commit import VERSION_MIN, ConditionalCommit
+from oncelog.core.producer.manager_config import TransactionManagerConfig as TransactionManagerConfig
 from oncelog.core.producer.requests import (
     BUMP_PRIORITY,
     VERSION_MAX,
@@ -36,10 +38,7 @@ from oncelog.errors import (
     UnknownServer,
     UnsupportedVersion,
 )
-from oncelog.lazy_dataclass import dataclass
 from oncelog.types import (
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
     CoordinatorKey,
     GroupMetadata,
     Node,
@@ -48,10 +47,10 @@ from oncelog.types import (
     ProducerIdAndEpoch,
     TopicPartition,
 )
+from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
 PRODUCER_EPOCH_MAX = 32767
-TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
 FATAL_ON_PRODUCE = frozenset(
     {
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -67,20 +66,6 @@ _S = TransactionState
 NOBODY = ProducerIdAndEpoch()
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionManagerConfig:
-    """What the machine needs of the producer's configuration; a null transactional id means idempotent only."""
-
-    transactional_id: str | None = None
-    transaction_timeout_ms: int = 60000
-    two_phase_commit_enable: bool = False
-    retry_backoff_ms: float = 100
-    retry_backoff_max_ms: float = 1000
-    concurrent_transactions_backoff_ms: float = 20  # KAFKA-5477: the previous transaction's markers are on their way
-    way_out: Callable[[int, str, str], str] = lambda error_code, name, operation: ""  # noqa: ARG005
-    """What to say behind a refusal for missing rights: of the code, the resource's name, the operation ("": the usual one)."""
-
-
 class TransactionManager:
     """One producer's transactions."""
 
@@ -89,6 +74,7 @@ class TransactionManager:
         self.state = _S.UNINITIALIZED
         self.last_error: KafkaError | None = None
         self.sequences = ProducerSequences()
+        self.conditional = ConditionalCommit()
         self.is_tv2 = False
         self.prepared_state = PreparedTxnState()
         self.transaction_started = False
@@ -311,7 +297,7 @@ class TransactionManager:
             self._queue.append(add_partitions_request(self.transactional_id, self.identity, self._adding))
         while self._queue:
             request = min(self._queue, key=lambda r: r.priority)
-            if request.api is TxnApi.END_TXN and has_incomplete:
+            if request.api is TxnApi.END_TXN and has_incomplete and not self.conditional.is_undecided:
                 return None
             if request.api is TxnApi.END_TXN and not self.transaction_started and not self._must_bump_by_abort():
                 self._queue.remove(request)
@@ -327,6 +313,27 @@ class TransactionManager:
             self._in_flight = request
             return request
         return None
+
+    @property
+    def coordinator(self) -> Node | None:
+        """Where transactions of this producer end, where that is known."""
+        return self.coordinators.get(CoordinatorKey(1, self.transactional_id))
+
+    def commit_behind(self, batches: Iterable[ProducerBatch], now_ms: float) -> TxnRequest | None:
+        """The commit that waits for `batches`, all that is not acknowledged, to go right behind them; None where none may."""
+        is_committing = self.state is _S.COMMITTING_TRANSACTION and self.is_tv2 and self._in_flight is None
+        if not is_committing or not self._queue or not self.conditional.is_worth_it or self.conditional.is_undecided:
+            return None
+        request = min(self._queue, key=lambda r: r.priority)
+        if request.api is not TxnApi.END_TXN or request.is_abort or request.not_before_ms > now_ms:
+            return None
+        assert isinstance(request.message, EndTxnRequest)
+        self.conditional.begin(request.message, batches)
+        request.version_min = VERSION_MIN
+        self._queue.remove(request)
+        request.node = self.coordinator
+        self._in_flight = request
+        return request
 
     def next_timer(self) -> float | None:
         """When a request that waits for its back-off may go (milliseconds)."""
@@ -369,6 +376,13 @@ class TransactionManager:
             self.bump_required = True
         self.retry(request, now_ms, find=True)
 
+    def not_attempted(self, request: TxnRequest) -> None:
+        """The commit that this is did not find its records: it goes again, behind what is sent again or when nothing is."""
+        assert isinstance(request.message, EndTxnRequest)
+        self.conditional.not_attempted(request.message)
+        request.version_min = 0
+        self._queue.append(request)
+
     # -- errors
 
     def abortable_error(self, error: KafkaError) -> None:
@@ -390,6 +404,7 @@ class TransactionManager:
 
     def _drop_queue(self, error: KafkaError | None) -> None:
         queue, self._queue = self._queue, []
+        self.conditional.over()
         self._new_partitions.clear()
         for request in queue:
             self._drop(request, error)
@@ -489,6 +504,7 @@ class TransactionManager:
 
     def ended(self, request: TxnRequest, identity: ProducerIdAndEpoch) -> None:
         """EndTxn succeeded; v5 brings the next transaction's identity (KIP-890), else (-1, -1)."""
+        self.conditional.committed()
         if identity.producer_id >= 0:
             self.sequences.begin_identity(identity)
             self.sequences.reset()
@@ -543,17 +559,7 @@ class TransactionManager:
     def _init_producer_id(
         self, result: PendingResult, priority: float, *, keep: bool, bump: bool = False
     ) -> TxnRequest:
-        config = self.config
-        message = InitProducerIdRequest(
-            transactional_id=config.transactional_id,
-            transaction_timeout_ms=(
-                config.transaction_timeout_ms if self.is_transactional else TIMEOUT_WITHOUT_TRANSACTIONS_MS
-            ),
-            producer_id=self.identity.producer_id if bump else NO_PRODUCER_ID,
-            producer_epoch=self.identity.producer_epoch if bump else NO_PRODUCER_EPOCH,
-            enable_2pc=config.two_phase_commit_enable,
-            keep_prepared_txn=keep,
-        )
+        message = self.config.initialization(self.identity if bump else NOBODY, keep=keep)
         return init_producer_id_request(message, result, priority)
 
     # -- calls and transitions

@@ -69,9 +69,11 @@ class TransactionCoordinator:
         """AddOffsetsToTxn; `offsets_partition` is the group's partition of `__consumer_offsets`."""
         return add_partitions.add_offsets_to_txn(self.table, request, version, now_ms, offsets_partition)
 
-    def end_txn(self, request: EndTxnRequest, version: int, now_ms: int) -> Decision:
-        """EndTxn."""
-        return end_txn.end_txn(self.table, request, version, now_ms)
+    def end_txn(
+        self, request: EndTxnRequest, version: int, now_ms: int, has_needed: Callable[[], bool] | None = None
+    ) -> Decision:
+        """EndTxn. `has_needed`: whether the records are there that a conditional commit needs."""
+        return end_txn.end_txn(self.table, request, version, now_ms, has_needed)
 
     def describe_transaction(self, transactional_id: str) -> describe_transactions.TransactionState:
         """One entry of DescribeTransactions."""

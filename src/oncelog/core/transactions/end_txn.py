@@ -4,9 +4,14 @@ v5 is KIP-890's protocol: each end bumps the epoch, a retry is recognised by the
 nothing is an end too. v0-4 keep the epoch. Where they end a transaction that was opened by implicit add (Produce v12),
 the record says so (client version 1): its producer's next batches would begin at sequence 0 of the same epoch and be
 taken for duplicates, so implicit add is refused until the epoch is bumped. Apache Kafka loses those batches silently.
+
+A commit may be conditional (`EndTxnRequest.needed`, v5, ours): it comes right behind the last records, before their producer
+knows that they have arrived, and is not attempted where they have not. A repeated one is answered as the first time.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from oncelog.core.decision import Decision, MarkersToWrite
 from oncelog.core.transactions.table import TransactionTable
@@ -29,7 +34,7 @@ from oncelog.core.transactions.transaction import (
     remembering,
 )
 from oncelog.errors import ErrorCode
-from oncelog.types import NO_PRODUCER_ID, ProducerIdAndEpoch
+from oncelog.types import NO_PRODUCER_ID, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 S = TransactionState
@@ -37,7 +42,13 @@ E = ErrorCode
 ENDED = frozenset({S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
 
 
-def end_txn(table: TransactionTable, request: EndTxnRequest, version: int, now_ms: int) -> Decision:
+def end_txn(
+    table: TransactionTable,
+    request: EndTxnRequest,
+    version: int,
+    now_ms: int,
+    has_needed: Callable[[], bool] | None = None,
+) -> Decision:
     """The answer to EndTxn. It is sent when the outcome is durable; the markers follow it."""
     if not request.transactional_id:
         return _refused(E.INVALID_REQUEST, version)
@@ -47,8 +58,10 @@ def end_txn(table: TransactionTable, request: EndTxnRequest, version: int, now_m
     if transaction is None:
         return _refused(E.INVALID_PRODUCER_ID_MAPPING, version)
     identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    rules = _new_protocol if version >= 5 else _old_protocol
-    outcome = rules(table, transaction, identity, request.committed, now_ms)
+    if version >= 5:
+        outcome = _new_protocol(table, transaction, identity, request, now_ms, has_needed)
+    else:
+        outcome = _old_protocol(table, transaction, identity, request.committed, now_ms)
     if isinstance(outcome, ErrorCode) and outcome is not E.NONE:
         return _refused(outcome, version)
     if isinstance(outcome, ErrorCode):  # a retry: the answer of the first time
@@ -58,13 +71,33 @@ def end_txn(table: TransactionTable, request: EndTxnRequest, version: int, now_m
     return Decision(records=records, reply=_reply(following(records[0]), version), markers=markers)
 
 
+def needed_partitions(request: EndTxnRequest) -> dict[TopicPartition, int]:
+    """The partitions that a conditional commit names, with the last sequence that it needs in each."""
+    return {
+        TopicPartition(topic.name, each.partition_index): each.last_sequence
+        for topic in request.needed
+        for each in topic.partitions
+    }
+
+
+def _are_added(transaction: TransactionRecord, request: EndTxnRequest) -> bool:
+    """Whether the transaction is open, and its markers go to all that a conditional commit names."""
+    return transaction.state is S.ONGOING and needed_partitions(request).keys() <= transaction.partitions
+
+
 Ended = tuple[tuple[TransactionRecord, ...], tuple[MarkersToWrite, ...]]
 
 
 def _new_protocol(
-    table: TransactionTable, transaction: TransactionRecord, identity: ProducerIdAndEpoch, commit: bool, now_ms: int
+    table: TransactionTable,
+    transaction: TransactionRecord,
+    identity: ProducerIdAndEpoch,
+    request: EndTxnRequest,
+    now_ms: int,
+    has_needed: Callable[[], bool] | None,
 ) -> Ended | ErrorCode:
     """EndTxn v5 (KIP-890), on an id that is not busy."""
+    commit = request.committed
     bumped_by_end = transaction.client_transaction_version >= NEW_PROTOCOL and transaction.state in ENDED
     if bumped_by_end and is_retry(transaction, identity):
         return _repeated(transaction.state, commit)
@@ -73,6 +106,8 @@ def _new_protocol(
         refusal = E.PRODUCER_FENCED
     if refusal is not E.NONE:
         return refusal
+    if commit and request.needed and not (_are_added(transaction, request) and has_needed is not None and has_needed()):
+        return E.OPERATION_NOT_ATTEMPTED  # also where nothing of the transaction has arrived yet
     if commit and transaction.state is not S.ONGOING:
         return E.INVALID_TXN_STATE  # there is nothing to commit
     if table.transaction_version() < 1:

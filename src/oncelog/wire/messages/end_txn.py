@@ -1,6 +1,16 @@
 """EndTxn: commit or abort."""
 
-from oncelog.wire.schema import Bool, Int16, Int32, Int64, String, Struct, field
+from oncelog.wire.schema import EMPTY, Bool, Int16, Int32, Int64, String, Struct, field
+
+
+class NeededPartition(Struct):
+    partition_index: Int32 = 0
+    last_sequence: Int32 = -1
+
+
+class NeededTopic(Struct):
+    name: String = ""
+    partitions: list[NeededPartition] = EMPTY
 
 
 class EndTxnRequest(Struct, key=26, versions=(0, 5), flexible=3):
@@ -10,6 +20,9 @@ class EndTxnRequest(Struct, key=26, versions=(0, 5), flexible=3):
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
     committed: Bool = False
+    # A conditional commit: commit only if the transaction's last batch on each of these partitions is the one that ends with
+    # `last_sequence` (feature `oncelog.conditional.commit`; Kafka has no field for it, and would not look).
+    needed: list[NeededTopic] = field(since=5, tag=10000, default=EMPTY)
 
 
 class EndTxnResponse(Struct, key=26, versions=(0, 5), flexible=3):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Reply, Request
-from oncelog.errors import ErrorCode
+from oncelog.core.transactions.end_txn import needed_partitions
+from oncelog.errors import ErrorCode, StorageError
+from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
@@ -15,9 +17,27 @@ def handle(node: Node, request: Request) -> Reply:
         return _refused(ErrorCode.INVALID_REQUEST)
     return node.transactions.begin(
         message.transactional_id,
-        lambda machine, now_ms: machine.end_txn(message, request.api_version, now_ms),
+        lambda machine, now_ms: machine.end_txn(
+            message, request.api_version, now_ms, lambda: _has_needed(node, message)
+        ),
         _refused,
     )
+
+
+def _has_needed(node: Node, message: EndTxnRequest) -> bool:
+    """Whether what a conditional commit needs is appended, and in front of the outcome in the same journal: then no power cut
+    leaves the outcome alone. Without that journal the answer is no, and the client commits when its records are acknowledged."""
+    producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+    for name, last_sequence in needed_partitions(message).items():
+        try:
+            partition = node.partitions.get(name)
+        except StorageError:
+            return False
+        if partition is None or partition.is_offline or not node.transactions.shares_journal(partition):
+            return False
+        if not partition.rules.has_needed(producer, last_sequence):
+            return False
+    return True
 
 
 def _refused(code: ErrorCode) -> EndTxnResponse:

@@ -1,0 +1,170 @@
+"""A commit leaves right behind its records: what a client sees of it through faults that are drawn, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from oncelog import Broker, Consumer, Producer
+from oncelog.errors import ErrorCode, IllegalState, KafkaError, RequestTimedOut
+from oncelog.testing import FaultyProxy
+
+CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "num.partitions": "2"}
+TRANSACTIONS = 6
+CODES = {
+    "Produce": (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.MESSAGE_TOO_LARGE),
+    "EndTxn": (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+}
+
+
+def producer(bootstrap, **config):
+    config = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, **config}
+    return Producer(bootstrap_servers=bootstrap, transactional_id="p", **config)
+
+
+async def visible(bootstrap):
+    """All that read_committed shows, in the end: whoever was open is fenced before."""
+    async with producer(bootstrap) as last, last.transaction():
+        await last.send("t", b"end", partition=0)
+        await last.send("t", b"end", partition=1)
+    found = []
+    consumer = Consumer(
+        "t", bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    )
+    async with consumer:
+        while found.count(b"end") < 2:
+            found += [record.value for record in await consumer.poll(1000)]
+    return sorted(value for value in found if value != b"end")
+
+
+def draw_fault(rng, proxy):
+    api = rng.choice(("Produce", "EndTxn"))
+    kind = rng.choice(("refuse", "misreport", "drop", "drop", "duplicate", "delay"))
+    if kind == "refuse" or (kind, api) == ("misreport", "Produce"):
+        getattr(proxy, kind)(api, rng.choice(CODES[api]))
+    elif kind == "drop":
+        proxy.drop(api, after=rng.random() < 0.5)
+    elif kind == "delay":
+        proxy.delay(api, rng.choice((0.001, 0.02)))
+    elif kind == "duplicate":
+        proxy.duplicate(api)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_commit_that_succeeds_has_all_and_one_that_fails_nothing(seed):
+    async def work():
+        rng = random.Random(seed)
+        expected, unknown = [], []
+        async with asyncio.timeout(60), Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            for attempt in range(10):
+                try:
+                    async with producer(proxy.bootstrap_servers) as p:
+                        await transactions(rng, proxy, p, expected, unknown, attempt)
+                        break
+                except KafkaError:  # this producer is over: another one fences it
+                    proxy.clear()
+            found = await visible(broker.bootstrap_servers)
+            expected += [value for values in unknown if values[0] in found for value in values]
+            assert found == sorted(expected)
+
+    asyncio.run(work())
+
+
+async def transactions(rng, proxy, p, expected, unknown, attempt):
+    for number in range(TRANSACTIONS):
+        values = [b"%d-%d-%d" % (attempt, number, n) for n in range(rng.randrange(1, 5))]
+        p.begin_transaction()
+        for _ in range(rng.randrange(3)):
+            draw_fault(rng, proxy)
+        deliveries = []
+        for value in values:
+            deliveries.append(await p.send("t", value, partition=rng.randrange(2)))
+            if rng.random() < 0.3:
+                await asyncio.sleep(0.002)
+        try:
+            await p.commit_transaction()
+        except KafkaError:
+            unknown.append(values)  # all or nothing, where the abort fails as well
+            await p.abort_transaction()
+            unknown.remove(values)
+        else:
+            expected += values
+            assert all(each.done() for each in deliveries)
+            await asyncio.gather(*deliveries)
+
+
+def test_records_and_commit_leave_together_and_are_answered_with_their_offsets():
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            async with producer(proxy.bootstrap_servers, linger_ms=1000) as p:
+                for number in range(3):
+                    async with p.transaction():
+                        deliveries = [await p.send("t", b"x", partition=n % 2) for n in range(4)]
+                    assert [(await each).offset for each in deliveries] == [3 * number + n for n in (0, 0, 1, 1)]
+                    assert not p._manager.conditional.is_undecided
+            assert (proxy.seen["Produce"], proxy.seen["EndTxn"]) == (3, 3), "none was sent twice"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("journal", ["on", "off"])
+def test_where_the_broker_cannot_the_commit_comes_after_the_records(journal):
+    async def work():
+        async with Broker(config={**CONFIG, "journal": journal}) as broker, producer(broker.bootstrap_servers) as p:
+            for _ in range(5):
+                async with p.transaction():
+                    await p.send("t", b"x", partition=0)
+            assert p._manager.conditional.is_worth_it is (journal == "on")
+            assert await visible(broker.bootstrap_servers) == [b"x"] * 5
+
+    asyncio.run(work())
+
+
+def test_a_cancelled_commit_goes_on_and_is_heard():
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            async with producer(proxy.bootstrap_servers) as p:
+                proxy.delay("EndTxn", 0.2)
+                p.begin_transaction()
+                delivery = await p.send("t", b"x", partition=0)
+                commit = asyncio.create_task(p.commit_transaction())
+                await asyncio.sleep(0.05)
+                commit.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await commit
+                with pytest.raises(IllegalState):
+                    p.begin_transaction()
+                assert p.purge() == 0, "the commit behind them decides"
+                await p.commit_transaction()
+                await delivery
+            assert await visible(broker.bootstrap_servers) == [b"x"]
+
+    asyncio.run(work())
+
+
+def test_a_delivery_ends_in_time_whatever_the_commit_waits_for():
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            config = {"delivery_timeout_ms": 300, "request_timeout_ms": 200, "max_block_ms": 1500}
+            async with producer(proxy.bootstrap_servers, **config) as p:
+                p.begin_transaction()
+                await (await p.send("t", b"first", partition=0))
+                proxy.drop("Produce", after=True)
+                proxy.drop("EndTxn", after=True, count=1000)
+                delivery = await p.send("t", b"x", partition=0)
+                commit = asyncio.create_task(p.commit_transaction())
+                with pytest.raises(RequestTimedOut, match="delivery_timeout_ms=300"):
+                    await asyncio.wait_for(asyncio.shield(_of(delivery)), 5)
+                assert not commit.done()
+                with pytest.raises(RequestTimedOut, match="commit_transaction not done"):
+                    await commit
+                proxy.clear()
+                await p.commit_transaction()  # it was committed, with the record that nobody heard of
+            assert await visible(broker.bootstrap_servers) == [b"first", b"x"]
+
+    async def _of(delivery):
+        return await delivery
+
+    asyncio.run(work())
