@@ -43,6 +43,12 @@ def test_links_lead_somewhere(page: pathlib.Path) -> None:
     assert not wrong
 
 
+@pytest.mark.parametrize("page", LINKED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_section_is_there_twice(page: pathlib.Path) -> None:
+    found = re.findall(r"^## .*$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    assert [each for each in found if found.count(each) > 1] == []
+
+
 def repository_paths() -> frozenset[str]:
     """Every file and folder, from the root, and each of its endings: `host/clock.py` names src/oncelog/host/clock.py."""
     found = set()
