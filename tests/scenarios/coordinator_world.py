@@ -197,7 +197,9 @@ class CoordinatorWorld:
 
     def do_end(self, name: str, identity: str, result: str, v: str = "5", needs: str = "") -> list[str]:
         producer_id, producer_epoch = parsed(identity)
-        needed = {partition_of(each): int(last) for each, _, last in (n.partition(":") for n in needs.split(",") if n)}
+        needed = [
+            (partition_of(each), int(last)) for each, _, last in (n.partition(":") for n in needs.split(",") if n)
+        ]
         request = EndTxnRequest(
             transactional_id=name,
             producer_id=producer_id,
@@ -207,10 +209,10 @@ class CoordinatorWorld:
                 NeededTopic(
                     name=each.topic, partitions=[NeededPartition(partition_index=each.partition, last_sequence=n)]
                 )
-                for each, n in needed.items()
+                for each, n in needed
             ],
         )
-        has_needed = lambda: all(self.arrived.get(each) == n for each, n in needed.items())  # noqa: E731
+        has_needed = lambda: all(self.arrived.get(each) == n for each, n in dict(needed).items())  # noqa: E731
         return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms, has_needed))
 
     # -- markers and time

@@ -66,7 +66,8 @@ class FaultyProxy(Faults):
         return self._address
 
     def report_feature(self, name: str, level: int) -> None:
-        """Let ApiVersions report another level of a feature: `transaction.version` 1 makes clients use the old protocol."""
+        """Let ApiVersions report another level of a feature: `transaction.version` 1 makes clients use the old
+        protocol. Level 0: as if the broker had never heard of it."""
         level = arguments.integer("level", level, high=arguments.INT16_MAX)
         self._features[arguments.text("name", name)] = level
 
@@ -197,6 +198,8 @@ class FaultyProxy(Faults):
         for name, level in self._features.items():
             told[name] = FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
         response.finalized_features = list(told.values())
+        unknown = {name for name, level in self._features.items() if not level}
+        response.supported_features = [each for each in response.supported_features if each.name not in unknown]
 
 
 async def _turns(count: int) -> None:

@@ -8,6 +8,7 @@ import random
 import pytest
 
 from oncelog import Broker, Consumer, Producer
+from oncelog.core.metadata import features
 from oncelog.errors import ErrorCode, IllegalState, KafkaError, RequestTimedOut
 from oncelog.testing import FaultyProxy
 
@@ -166,5 +167,50 @@ def test_a_delivery_ends_in_time_whatever_the_commit_waits_for():
 
     async def _of(delivery):
         return await delivery
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_an_older_broker_in_the_place_of_the_one_before_is_not_given_the_condition(is_done):
+    """It would not look at it: it is asked what became of the transaction first."""
+
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            async with producer(proxy.bootstrap_servers) as p:
+                async with p.transaction():
+                    await p.send("t", b"0", partition=0)
+                proxy.drop("Produce", after=is_done)
+                proxy.drop("EndTxn", after=True)
+                async with p.transaction():
+                    delivery = await p.send("t", b"1", partition=0)
+                    proxy.report_feature("oncelog.conditional.commit", 0)  # of the next connections
+                assert (await delivery).offset == (-1 if is_done else 2)
+                async with p.transaction():
+                    await p.send("t", b"2", partition=0)
+                assert proxy.seen["DescribeTransactions"] == 1
+            assert await visible(broker.bootstrap_servers) == [b"0", b"1", b"2"]
+
+    asyncio.run(work())
+
+
+def test_what_only_the_directory_says_of_it_does_not_count(monkeypatch):
+    """An older broker on a newer directory reports levels that it knows nothing of as finalized."""
+    supported = {name: levels for name, levels in features.SUPPORTED.items() if name != features.CONDITIONAL_COMMIT}
+    monkeypatch.setattr(features, "SUPPORTED", supported)
+
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            proxy.report_feature("oncelog.conditional.commit", 1)
+            async with producer(proxy.bootstrap_servers) as p:
+                for number in range(2):
+                    if number:
+                        proxy.refuse("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    async with p.transaction():
+                        delivery = await p.send("t", b"%d" % number, partition=0)
+                    assert (await delivery).offset == 2 * number
+                    assert not p._manager.conditional.batches
+            assert proxy.seen["EndTxn"] == 2
+            assert await visible(broker.bootstrap_servers) == [b"0", b"1"]
 
     asyncio.run(work())

@@ -18,11 +18,7 @@ def test_a_new_directory_offers_two_phase_commit() -> None:
 
 def test_a_minimum_of_0_is_not_shown_to_old_decoders() -> None:
     """KAFKA-17011."""
-    assert {f.name for f in features.supported_features(3)} == {
-        "metadata.version",
-        "oncelog.conditional.commit",
-        "oncelog.operator.abort",
-    }
+    assert {f.name for f in features.supported_features(3)} == {"metadata.version", "oncelog.operator.abort"}
     shown = {f.name: (f.min_version, f.max_version) for f in features.supported_features(4)}
     assert shown["transaction.version"] == (0, 3)
     assert set(shown) == set(features.SUPPORTED)

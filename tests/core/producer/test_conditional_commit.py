@@ -5,10 +5,11 @@ import pytest
 from oncelog.core.producer import conditional_commit
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.core.producer.conditional_commit import FRUITLESS_MAX, ConditionalCommit
+from oncelog.core.producer.requests import PendingResult, TxnRequest
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.verdicts import TxnApi
-from oncelog.errors import ErrorCode, RequestTimedOut
-from oncelog.types import TopicPartition
+from oncelog.errors import ErrorCode, InvalidProducerEpoch, RequestTimedOut
+from oncelog.types import CoordinatorKey, TopicPartition
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from tests.core.producer.transaction_driver import A, B, Driver
 
@@ -19,6 +20,11 @@ def batch(where=A, first=0, count=1):
     made = ProducerBatch(where, 0)
     made.record_count, made.sequence = count, first
     return made
+
+
+def end_txn():
+    message = EndTxnRequest(committed=True)
+    return TxnRequest(TxnApi.END_TXN, message, CoordinatorKey(1, "tid"), PendingResult(), 3)
 
 
 def needed(request):
@@ -38,20 +44,20 @@ def committing(*batches, **config):
 
 
 def test_it_names_the_last_sequence_of_each_partition():
-    request, commit = EndTxnRequest(committed=True), ConditionalCommit()
+    request, commit = end_txn(), ConditionalCommit()
     commit.begin(request, [batch(A, 0, 3), batch(OTHER, 2**31 - 2, 3), batch(B, 4), batch(A, 3, 2)])
-    assert needed(request) == {("t", 0): 4, ("t", 1): 4, ("other", 7): 0}
+    assert needed(request.message) == {("t", 0): 4, ("t", 1): 4, ("other", 7): 0}
     assert commit.is_undecided
 
 
 def test_bad_answers_of_its_own_batches_wait_for_its_answer():
     commit, first, second, said = ConditionalCommit(), batch(A), batch(B), []
     assert not commit.puts_off(first, lambda: said.append("before"))
-    commit.begin(EndTxnRequest(committed=True), [first, second])
+    commit.begin(end_txn(), [first, second])
     assert commit.puts_off(first, lambda: said.append("first"))
     assert not commit.puts_off(batch(A), lambda: said.append("another's"))
     assert commit.put_off() == (first,)
-    commit.not_attempted(EndTxnRequest())
+    commit.not_attempted()
     for then in commit.take_released():
         then()
     assert (said, commit.take_released(), commit.take_stored(), commit.is_undecided) == (["first"], [], (), False)
@@ -59,7 +65,7 @@ def test_bad_answers_of_its_own_batches_wait_for_its_answer():
 
 def test_a_success_stores_what_has_no_answer_of_its_own():
     commit, lost, acknowledged = ConditionalCommit(), batch(A), batch(B)
-    commit.begin(EndTxnRequest(committed=True), [lost, acknowledged])
+    commit.begin(end_txn(), [lost, acknowledged])
     assert commit.puts_off(lost, lambda: pytest.fail("it is stored"))
     acknowledged.end(Acknowledged(5))
     commit.committed()
@@ -69,12 +75,12 @@ def test_a_success_stores_what_has_no_answer_of_its_own():
 
 def test_what_was_given_up_is_still_heard_when_the_commit_was_not_attempted():
     commit, late, said = ConditionalCommit(), batch(A), []
-    commit.begin(EndTxnRequest(committed=True), [late])
+    commit.begin(end_txn(), [late])
     assert commit.puts_off(late, lambda: said.append("answer"))
     assert commit.puts_off(late, lambda: said.append("given up"))
     late.end(RequestTimedOut("late"))
     assert commit.put_off() == ()
-    commit.not_attempted(EndTxnRequest())
+    commit.not_attempted()
     for then in commit.take_released():
         then()
     assert said == ["given up"]
@@ -87,19 +93,19 @@ def test_a_broker_that_always_refuses_is_not_asked_any_more(arrives):
         commit.committed()  # without a condition, as after each refusal
         assert commit.is_worth_it
         sent = batch(A)
-        commit.begin(EndTxnRequest(committed=True), [sent])
+        commit.begin(end_txn(), [sent])
         if arrives:
             sent.end(Acknowledged(1))
-        commit.not_attempted(EndTxnRequest())
+        commit.not_attempted()
     assert commit.is_worth_it is not arrives
 
 
 def test_one_success_forgets_the_refusals():
     commit = ConditionalCommit()
     for _ in range(2 * FRUITLESS_MAX):
-        for ends in (commit.committed, lambda: commit.not_attempted(EndTxnRequest())):
+        for ends in (commit.committed, lambda: commit.not_attempted()):
             sent = batch(A)
-            commit.begin(EndTxnRequest(committed=True), [sent])
+            commit.begin(end_txn(), [sent])
             sent.end(Acknowledged(1))
             ends()
     assert commit.is_worth_it
@@ -177,3 +183,28 @@ def test_none_goes_so_where_it_is_never_worth_it(monkeypatch):
     monkeypatch.setattr(conditional_commit, "FRUITLESS_MAX", 0)
     driver, _ = committing()
     assert driver.manager.commit_behind([batch(A)], driver.now_ms) is None
+
+
+def test_a_refusal_that_a_lost_commit_may_have_caused_lets_it_be_asked_for_once_more():
+    """The first request was read by a broker that had stood still, after the second one was answered."""
+    commit, sent, error = ConditionalCommit(), batch(A), InvalidProducerEpoch("epoch 1")
+    request = end_txn()
+    assert not commit.asks_again([sent], error), "there was none"
+    commit.begin(request, [sent])
+    commit.lost()
+    commit.not_attempted()
+    assert not commit.asks_again([sent], RequestTimedOut("late")), "that says nothing of an epoch"
+    assert commit.asks_again([sent], error)
+    assert (commit.batches, needed(request.message), request.version_min) == ((sent,), {("t", 0): 0}, 5)
+    assert not commit.asks_again([sent], error), "it is under way"
+    commit.not_attempted()
+    assert not commit.asks_again([sent], error), "and then it counts"
+
+
+@pytest.mark.parametrize("end", [ConditionalCommit.committed, ConditionalCommit.over])
+def test_an_end_forgets_what_may_come(end):
+    commit, sent = ConditionalCommit(), batch(A)
+    commit.begin(end_txn(), [sent])
+    commit.lost()
+    end(commit)
+    assert not commit.asks_again([batch(A)], InvalidProducerEpoch("epoch 1"))

@@ -194,7 +194,9 @@ class AdminHanging(AdminTransactions, AdminTopics):
             node = await self._cluster.leader(where)
             connection = await self._cluster.connection(node)
             versions = connection.versions
-            knows_start = OPERATOR_ABORT_FEATURE in {**versions.supported_features, **versions.finalized_features}
+            knows_start = (
+                OPERATOR_ABORT_FEATURE in versions.supported_features
+            )  # an older broker keeps what is finalized
             start = producer.transaction_start_offset
             compares = compares_start and knows_start and start is not None
             topic = WritableTxnMarkerTopic(

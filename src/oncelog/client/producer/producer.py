@@ -372,7 +372,8 @@ class Producer(SendsNow, HasInstanceId):
         Their deliveries (and callbacks) fail with PurgedInQueue (certainly not stored) or PurgedInFlight (stored or not:
         nobody knows); rows of `send_arrow` say so at the next `flush`. Nothing is renumbered: the producer goes on under
         another epoch. An open transaction that lost records so can only be aborted; `abort_transaction` waits until what
-        is on its way was answered or lost. Where there is nothing to give up, nothing changes.
+        is on its way was answered or lost. Where there is nothing to give up, nothing changes; nor while a commit is on its way
+        right behind them: they are in that transaction, or it tells what became of them.
         """
         self._check_home()
         return self._sender.purge(in_queue=in_queue, in_flight=in_flight)
@@ -429,7 +430,7 @@ class Producer(SendsNow, HasInstanceId):
 
     async def commit_transaction(self) -> None:
         """Wait for all records, then commit. After RequestTimedOut, or when it was cancelled, the outcome is not known yet:
-        call it again. It goes on meanwhile, and `stop` waits for it."""
+        call it again. It goes on meanwhile, and `stop` waits for it (whoever is stopped before, knows nothing of the outcome)."""
         self._check_transactional()
         await self._complete(self._manager.begin_commit())
         self._sender.counts.committed_transaction_count += 1

@@ -17,9 +17,9 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import Connection
 from oncelog.client.config import ProducerConfig
 from oncelog.client.metrics import SendCounts
+from oncelog.client.producer.conditions import has_ended, takes_condition
 from oncelog.core.producer.accumulator import Place, RecordAccumulator
 from oncelog.core.producer.batch import NOT_STORED, Acknowledged, ProducerBatch
-from oncelog.core.producer.conditional_commit import FEATURE
 from oncelog.core.producer.in_flight import RequestsInFlight
 from oncelog.core.producer.produce_responses import MOVED, BatchVerdict, verdict_on_batch
 from oncelog.core.producer.requests import TxnRequest
@@ -201,6 +201,11 @@ class Sender:
             self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
+        conditional = self._manager.conditional
+        if conditional.asks_again(self._accumulator.incomplete(), error):
+            conditional.puts_off(batch, partial(self._fail, batch, error))
+            self.wake()
+            return
         if self._config.is_idempotent:
             self._manager.batch_failed(batch, error)
             if not self._manager.is_transactional:
@@ -486,7 +491,7 @@ class Sender:
         if (
             node is None
             or self._cluster.ready_connection(node, "") is not connection
-            or not _takes_condition(connection)
+            or not takes_condition(connection)
         ):
             return
         request = self._manager.commit_behind(batches, now_ms)
@@ -508,11 +513,13 @@ class Sender:
 
     async def _again_behind(self, request: TxnRequest, node: Node) -> Any:
         """The answer to a conditional commit whose first one was lost. A broker that does not look at the condition, an older one
-        in the place of the one before, must not get it."""
+        in the place of the one before, must not get it before the transaction has ended; afterwards it commits nothing more."""
         connection = await self._cluster.connection(node)
-        if _takes_condition(connection):
-            return await self._start_txn_request(request, connection)
-        return EndTxnResponse(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
+        if not takes_condition(connection) and not await has_ended(
+            connection, self._manager, timeout_ms=self._config.request_timeout_ms
+        ):
+            return EndTxnResponse(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
+        return await self._start_txn_request(request, connection)
 
     async def _send_txn_request(self, request: TxnRequest, answer: asyncio.Future[Any] | None = None) -> None:
         """Send it, or wait for the answer where it was sent."""
@@ -554,10 +561,6 @@ class Sender:
         self._manager.disconnected(request, self._cluster.now_ms())
         for batch in self._accumulator.take_all_waiting():
             self._fail(batch, again(error))
-
-
-def _takes_condition(connection: Connection) -> bool:
-    return connection.versions.finalized_features.get(FEATURE, 0) > 0
 
 
 def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict[int, str]) -> str:

@@ -46,7 +46,7 @@ class Levels:
 
 
 SUPPORTED: dict[str, Levels] = {
-    CONDITIONAL_COMMIT: Levels(1, 1, 1),
+    CONDITIONAL_COMMIT: Levels(0, 1, 0),  # what a broker can, not what a cluster has agreed on: no directory keeps it
     GROUP_VERSION: Levels(0, 1, 1),
     METADATA_VERSION: Levels(30, 30, 30),  # 4.3-IV0: what clients and tools may expect of this broker
     OPERATOR_ABORT: Levels(1, 1, 1),

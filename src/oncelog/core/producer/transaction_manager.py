@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from oncelog.core.producer.batch import ProducerBatch
-from oncelog.core.producer.conditional_commit import VERSION_MIN, ConditionalCommit
+from oncelog.core.producer.conditional_commit import ConditionalCommit
 from oncelog.core.producer.manager_config import TransactionManagerConfig as TransactionManagerConfig
 from oncelog.core.producer.requests import (
     BUMP_PRIORITY,
@@ -47,7 +47,6 @@ from oncelog.types import (
     ProducerIdAndEpoch,
     TopicPartition,
 )
-from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
 PRODUCER_EPOCH_MAX = 32767
@@ -327,9 +326,7 @@ class TransactionManager:
         request = min(self._queue, key=lambda r: r.priority)
         if request.api is not TxnApi.END_TXN or request.is_abort or request.not_before_ms > now_ms:
             return None
-        assert isinstance(request.message, EndTxnRequest)
-        self.conditional.begin(request.message, batches)
-        request.version_min = VERSION_MIN
+        self.conditional.begin(request, batches)
         self._queue.remove(request)
         request.node = self.coordinator
         self._in_flight = request
@@ -370,6 +367,7 @@ class TransactionManager:
         """No answer came: the coordinator may have moved."""
         self.answered(request)
         request.attempt_count += 1
+        self.conditional.lost()
         if not self.is_tv2 and request.api in (TxnApi.TXN_OFFSET_COMMIT, TxnApi.END_TXN):
             # KAFKA-17754: it may still arrive, within a later transaction, and decide that one. Under TV2 the next
             # transaction has another epoch anyhow; here it gets one.
@@ -378,9 +376,7 @@ class TransactionManager:
 
     def not_attempted(self, request: TxnRequest) -> None:
         """The commit that this is did not find its records: it goes again, behind what is sent again or when nothing is."""
-        assert isinstance(request.message, EndTxnRequest)
-        self.conditional.not_attempted(request.message)
-        request.version_min = 0
+        self.conditional.not_attempted()
         self._queue.append(request)
 
     # -- errors

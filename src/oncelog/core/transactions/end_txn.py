@@ -81,7 +81,9 @@ def needed_partitions(request: EndTxnRequest) -> dict[TopicPartition, int]:
 
 
 def _are_added(transaction: TransactionRecord, request: EndTxnRequest) -> bool:
-    """Whether the transaction is open, and its markers go to all that a conditional commit names."""
+    """Whether the transaction is open, and its markers go to all that a conditional commit names (each once)."""
+    if sum(len(topic.partitions) for topic in request.needed) != len(needed_partitions(request)):
+        return False
     return transaction.state is S.ONGOING and needed_partitions(request).keys() <= transaction.partitions
 
 
