@@ -140,6 +140,10 @@ def test_errors_of_coordinators(server, column, level):
         wrong = {}
         for code in CODES:
             found, expected = await played.cell(column, code), expected_of(column, code, level)
+            if (server, column, level, code) == ("oncelog", "EndTxn commit", 2, ErrorCode.OPERATION_NOT_ATTEMPTED):
+                expected = (
+                    "R"  # to a commit right behind its records (docs/decisions/008): it goes again without a condition
+                )
             if found != expected:
                 wrong[code] = (expected, found)
         assert wrong == {}
