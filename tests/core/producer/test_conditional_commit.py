@@ -16,8 +16,8 @@ from tests.core.producer.transaction_driver import A, B, Driver
 OTHER = TopicPartition("other", 7)
 
 
-def batch(where=A, first=0, count=1):
-    made = ProducerBatch(where, 0)
+def batch(where=A, first=0, count=1, ordinal=None):
+    made = ProducerBatch(where, 0, (first,) if ordinal is None else ordinal)
     made.record_count, made.sequence = count, first
     return made
 
@@ -45,9 +45,16 @@ def committing(*batches, **config):
 
 def test_it_names_the_last_sequence_of_each_partition():
     request, commit = end_txn(), ConditionalCommit()
-    commit.begin(request, [batch(A, 0, 3), batch(OTHER, 2**31 - 2, 3), batch(B, 4), batch(A, 3, 2)])
+    commit.begin(request, [batch(A, 0, 3), batch(OTHER, 2**31 - 2, 3, (0,)), batch(B, 4), batch(A, 3, 2)])
     assert needed(request.message) == {("t", 0): 4, ("t", 1): 4, ("other", 7): 0}
     assert commit.is_undecided
+
+
+def test_parts_of_a_batch_that_was_split_come_late_and_lie_before():
+    """They are the last of the accumulator: the batch behind them decides all the same."""
+    request, commit = end_txn(), ConditionalCommit()
+    commit.begin(request, [batch(A, 3, 3, (2,)), batch(A, 0, 2, (1, 0)), batch(A, 2, 1, (1, 1))])
+    assert needed(request.message) == {("t", 0): 5}
 
 
 def test_bad_answers_of_its_own_batches_wait_for_its_answer():

@@ -267,6 +267,12 @@ class RecordAccumulator:
 
     # -- what is not done yet
 
+    def leaves_queue(self, batch: ProducerBatch) -> None:
+        """It ended while it waited to be sent again."""
+        queue = self._queues.get(batch.topic_partition)
+        if queue is not None and batch in queue:
+            queue.remove(batch)
+
     def completed(self, batch: ProducerBatch) -> None:
         """A batch ended: its room is free."""
         if batch in self._incomplete:

@@ -50,12 +50,14 @@ class ConditionalCommit:
         return self._fruitless_count < FRUITLESS_MAX
 
     def begin(self, request: TxnRequest, batches: Iterable[ProducerBatch]) -> None:
-        """`request` goes behind `batches`, all that is not acknowledged of the transaction, in the order in which they left."""
+        """`request` goes behind `batches`, all that is not acknowledged of the transaction, in any order."""
         message = request.message
         assert isinstance(message, EndTxnRequest)
         self._request, self.batches = request, tuple(batches)
         request.version_min = VERSION_MIN
-        last = {batch.topic_partition: batch.last_sequence for batch in self.batches}
+        # By their ordinals: the parts of a batch that was split come late to the accumulator, with early sequences.
+        in_order = sorted(self.batches, key=lambda batch: batch.ordinal)
+        last = {batch.topic_partition: batch.last_sequence for batch in in_order}
         topics: dict[str, list[NeededPartition]] = {}
         for (topic, partition), last_sequence in sorted(last.items()):
             needed = NeededPartition(partition_index=partition, last_sequence=last_sequence)
@@ -82,7 +84,7 @@ class ConditionalCommit:
 
     def lost(self) -> None:
         """The answer was lost, or the request: it is sent again as it is."""
-        self._may_come = self.is_undecided
+        self._may_come |= self.is_undecided
 
     def not_attempted(self) -> None:
         """The coordinator did not find them; the request may be sent again without the condition, or with another."""
