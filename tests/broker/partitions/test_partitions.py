@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 from evidence.world.broker import broker_and_client
 
+from oncelog import Producer
 from oncelog.broker.broker import Broker
+from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.errors import ErrorCode
 from oncelog.log.checkpoint_files import (
@@ -21,6 +23,7 @@ from oncelog.log.checkpoint_files import (
 from oncelog.log.producer_windows import PRODUCER_WINDOWS
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.end_txn import EndTxnRequest
 from oncelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -205,3 +208,44 @@ def test_a_topic_that_is_deleted_before_it_was_needed_comes_back_empty_and_as_co
             assert first.settings.retention_ms == 12345678
 
     asyncio.run(work())
+
+
+def test_a_transaction_that_is_decided_while_the_broker_closes_is_completed_below_every_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its markers are committed by the last commits; the Complete record that follows them must not lie behind a clean end."""
+    closing, syncing, ends, states = Partitions.close, Partitions._sync_together, {}, []
+
+    async def work() -> None:
+        async with Broker(str(tmp_path)) as broker:
+            producer = Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id="p")
+            await producer.start()
+            producer.begin_transaction()
+            await producer.send("t", b"x", partition=0)
+            await producer.flush()
+            parts = broker._parts
+            assert parts is not None
+            transactions, identity = parts.node.transactions, producer._manager.identity
+
+            async def close(partitions: Partitions) -> bool:
+                coordinator = await transactions.coordinator_of("p")
+                message = EndTxnRequest(transactional_id="p", producer_id=identity[0], producer_epoch=identity[1])
+                coordinator.perform(coordinator.machine.end_txn(message, 5, 0))
+
+                async def sync_together(self: Partitions, some: list[LocalPartition]) -> None:
+                    states.append(coordinator.machine.get("p").state.name)
+                    await syncing(self, some)
+
+                monkeypatch.setattr(Partitions, "_sync_together", sync_together)
+                is_clean = await closing(partitions)
+                ends[coordinator.partition.name] = coordinator.partition.log_end_offset
+                return is_clean
+
+            monkeypatch.setattr(Partitions, "close", close)
+        await producer.stop(timeout_ms=0)
+
+    asyncio.run(work())
+    assert (tmp_path / CLEAN_SHUTDOWN).exists()
+    points = offsets_from_bytes((tmp_path / RECOVERY_POINTS).read_bytes())
+    assert {name: points[name] for name in ends} == ends
+    assert states == ["COMPLETE_ABORT"]

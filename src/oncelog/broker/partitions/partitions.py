@@ -520,6 +520,8 @@ class Partitions:
     async def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
         await self._flusher.end()
+        await asyncio.sleep(0)  # what that has committed may bring records of its own: Complete follows the markers
+        await self._flusher.end()
         is_clean = not self._damaged
         partitions, left = tuple(self), self._aborted.of_those(self._ids_unopened())
         for first in range(0, len(partitions), TOGETHER_MAX):
