@@ -14,7 +14,7 @@ Commands (identities are written producer id/epoch; MAX is epoch 32767, so MAX-1
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from oncelog.core.decision import Decision, MarkersToWrite
@@ -212,8 +212,10 @@ class CoordinatorWorld:
                 for each, n in needed
             ],
         )
-        has_needed = lambda: all(self.arrived.get(each) == n for each, n in dict(needed).items())  # noqa: E731
-        return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms, has_needed))
+        return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms, self._has_arrived))
+
+    def _has_arrived(self, needed: Mapping[TopicPartition, int]) -> bool:
+        return all(self.arrived.get(name) == last for name, last in needed.items())
 
     # -- markers and time
 

@@ -157,7 +157,8 @@ class Sender:
         manager, accumulator = self._manager, self._accumulator
         versions = self._cluster.versions
         manager.note_features(versions.features_epoch, versions.finalized_features.get("transaction.version", 0))
-        self._hear_released()
+        for counts_now in manager.conditional.take_released():
+            counts_now()
         if manager.drops_waiting_batches:
             self._drop_waiting()
         for batch in accumulator.expired(now_ms):
@@ -173,11 +174,6 @@ class Sender:
             gathering, self._gathering = self._gathering, []
             for connection in gathering:
                 connection.send_gathered()
-
-    def _hear_released(self) -> None:
-        """What was put off counts once the commit was not attempted, or will not come."""
-        for counts_now in self._manager.conditional.take_released():
-            counts_now()
 
     def _send_what_is_due(self, now_ms: float) -> None:
         manager, accumulator = self._manager, self._accumulator
@@ -208,11 +204,9 @@ class Sender:
 
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
         conditional = self._manager.conditional
-        if conditional.puts_off(batch, partial(self._fail, batch, error)):
-            return
         if conditional.asks_again(self._accumulator.incomplete(), error):
-            conditional.puts_off(batch, partial(self._fail, batch, error))
             self.wake()
+        if conditional.puts_off(batch, partial(self._fail, batch, error)):
             return
         if self._config.is_idempotent:
             self._manager.batch_failed(batch, error)
@@ -556,7 +550,6 @@ class Sender:
         for batch in manager.conditional.take_stored():
             self._accumulator.leaves_queue(batch)
             self._end(batch, Acknowledged(-1))  # its own answer was lost
-        self._hear_released()
         if manager.state is TransactionState.FATAL_ERROR and manager.last_error is not None:
             self._drop_waiting()
         self.wake()

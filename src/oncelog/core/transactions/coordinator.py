@@ -70,7 +70,7 @@ class TransactionCoordinator:
         return add_partitions.add_offsets_to_txn(self.table, request, version, now_ms, offsets_partition)
 
     def end_txn(
-        self, request: EndTxnRequest, version: int, now_ms: int, has_needed: Callable[[], bool] | None = None
+        self, request: EndTxnRequest, version: int, now_ms: int, has_needed: end_txn.HasNeeded | None = None
     ) -> Decision:
         """EndTxn. `has_needed`: whether the records are there that a conditional commit needs."""
         return end_txn.end_txn(self.table, request, version, now_ms, has_needed)

@@ -11,7 +11,7 @@ knows that they have arrived, and is not attempted where they have not. A repeat
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from oncelog.core.decision import Decision, MarkersToWrite
 from oncelog.core.transactions.table import TransactionTable
@@ -40,6 +40,8 @@ from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 S = TransactionState
 E = ErrorCode
 ENDED = frozenset({S.COMPLETE_COMMIT, S.COMPLETE_ABORT})
+HasNeeded = Callable[[Mapping[TopicPartition, int]], bool]
+"""Whether the open transaction ends with these sequences in these partitions, as their leader knows."""
 
 
 def end_txn(
@@ -47,7 +49,7 @@ def end_txn(
     request: EndTxnRequest,
     version: int,
     now_ms: int,
-    has_needed: Callable[[], bool] | None = None,
+    has_needed: HasNeeded | None = None,
 ) -> Decision:
     """The answer to EndTxn. It is sent when the outcome is durable; the markers follow it."""
     if not request.transactional_id:
@@ -71,20 +73,16 @@ def end_txn(
     return Decision(records=records, reply=_reply(following(records[0]), version), markers=markers)
 
 
-def needed_partitions(request: EndTxnRequest) -> dict[TopicPartition, int]:
-    """The partitions that a conditional commit names, with the last sequence that it needs in each."""
-    return {
-        TopicPartition(topic.name, each.partition_index): each.last_sequence
+def _finds_needed(transaction: TransactionRecord, request: EndTxnRequest, has_needed: HasNeeded | None) -> bool:
+    """Whether what a conditional commit names (each partition once) is there, in the open transaction, and gets its markers."""
+    named = [
+        (TopicPartition(topic.name, each.partition_index), each.last_sequence)
         for topic in request.needed
         for each in topic.partitions
-    }
-
-
-def _are_added(transaction: TransactionRecord, request: EndTxnRequest) -> bool:
-    """Whether the transaction is open, and its markers go to all that a conditional commit names (each once)."""
-    if sum(len(topic.partitions) for topic in request.needed) != len(needed_partitions(request)):
-        return False
-    return transaction.state is S.ONGOING and needed_partitions(request).keys() <= transaction.partitions
+    ]
+    needed = dict(named)
+    is_known = transaction.state is S.ONGOING and len(needed) == len(named) and needed.keys() <= transaction.partitions
+    return is_known and has_needed is not None and has_needed(needed)
 
 
 Ended = tuple[tuple[TransactionRecord, ...], tuple[MarkersToWrite, ...]]
@@ -96,7 +94,7 @@ def _new_protocol(
     identity: ProducerIdAndEpoch,
     request: EndTxnRequest,
     now_ms: int,
-    has_needed: Callable[[], bool] | None,
+    has_needed: HasNeeded | None,
 ) -> Ended | ErrorCode:
     """EndTxn v5 (KIP-890), on an id that is not busy."""
     commit = request.committed
@@ -108,7 +106,7 @@ def _new_protocol(
         refusal = E.PRODUCER_FENCED
     if refusal is not E.NONE:
         return refusal
-    if commit and request.needed and not (_are_added(transaction, request) and has_needed is not None and has_needed()):
+    if commit and request.needed and not _finds_needed(transaction, request, has_needed):
         return E.OPERATION_NOT_ATTEMPTED  # also where nothing of the transaction has arrived yet
     if commit and transaction.state is not S.ONGOING:
         return E.INVALID_TXN_STATE  # there is nothing to commit

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Reply, Request
-from oncelog.core.transactions.end_txn import needed_partitions
 from oncelog.errors import ErrorCode, StorageError
-from oncelog.types import ProducerIdAndEpoch
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 
@@ -18,17 +19,17 @@ def handle(node: Node, request: Request) -> Reply:
     return node.transactions.begin(
         message.transactional_id,
         lambda machine, now_ms: machine.end_txn(
-            message, request.api_version, now_ms, lambda: _has_needed(node, message)
+            message, request.api_version, now_ms, lambda needed: _has_needed(node, message, needed)
         ),
         _refused,
     )
 
 
-def _has_needed(node: Node, message: EndTxnRequest) -> bool:
+def _has_needed(node: Node, message: EndTxnRequest, needed: Mapping[TopicPartition, int]) -> bool:
     """Whether what a conditional commit needs is appended, and in front of the outcome in the same journal: then no power cut
     leaves the outcome alone. Without that journal the answer is no, and the client commits when its records are acknowledged."""
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
-    for name, last_sequence in needed_partitions(message).items():
+    for name, last_sequence in needed.items():
         try:
             partition = node.partitions.get(name)
         except StorageError:
