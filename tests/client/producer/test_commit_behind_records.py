@@ -194,6 +194,41 @@ def test_an_older_broker_in_the_place_of_the_one_before_is_not_given_the_conditi
     asyncio.run(work())
 
 
+def test_a_lost_commit_is_not_asked_for_again_before_a_pause_is_over():
+    """The broker asked for one (KIP-219), or a session begins again: no request leaves meanwhile."""
+
+    async def work():
+        async with Broker(config=CONFIG) as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+            async with producer(proxy.bootstrap_servers) as p:
+                async with p.transaction():
+                    await p.send("t", b"1", partition=0)
+                proxy.refuse("EndTxn", ErrorCode.NOT_COORDINATOR)
+                request_behind = p._sender._again_behind
+                held = asyncio.Event()
+
+                async def while_held(request, node):
+                    connection = await p._sender._cluster.connection(node)
+                    connection.hold_requests()
+                    asyncio.get_running_loop().call_soon(held.set)
+                    return await request_behind(request, node)
+
+                p._sender._again_behind = while_held
+                p.begin_transaction()
+                await p.send("t", b"2", partition=0)
+                commit = asyncio.create_task(p.commit_transaction())
+                await held.wait()
+                async with Producer(bootstrap_servers=proxy.bootstrap_servers) as other:
+                    await (await other.send("other", b"", partition=0))  # time for it to arrive, had it been sent
+                assert proxy.seen["EndTxn"] == 2
+                node = p._manager.coordinator
+                (await p._sender._cluster.connection(node)).release_requests()
+                await commit
+                assert proxy.seen["EndTxn"] == 3
+            assert await visible(broker.bootstrap_servers) == [b"1", b"2"]
+
+    asyncio.run(work())
+
+
 def test_what_only_the_directory_says_of_it_does_not_count(monkeypatch):
     """An older broker on a newer directory reports levels that it knows nothing of as finalized."""
     supported = {name: levels for name, levels in features.SUPPORTED.items() if name != features.CONDITIONAL_COMMIT}

@@ -501,17 +501,13 @@ class Sender:
             return
         answer: asyncio.Future[Any] | None = None
         with contextlib.suppress(KafkaError):  # the connection has ended: it is sent again by another
-            answer = self._start_txn_request(request, connection)
+            answer, _ = connection.start_request(
+                request.message,
+                version_min=request.version_min,
+                version_max=request.version_max,
+                timeout_ms=self._config.request_timeout_ms,
+            )
         self._cluster.tasks.start(self._send_txn_request(request, answer), name="oncelog-txn")
-
-    def _start_txn_request(self, request: TxnRequest, connection: Connection) -> asyncio.Future[Any]:
-        answer, _ = connection.start_request(
-            request.message,
-            version_min=request.version_min,
-            version_max=request.version_max,
-            timeout_ms=self._config.request_timeout_ms,
-        )
-        return answer
 
     async def _again_behind(self, request: TxnRequest, node: Node) -> Any:
         """The answer to a conditional commit whose first one was lost. A broker that does not look at the condition, an older one
@@ -521,7 +517,13 @@ class Sender:
             connection, self._manager, timeout_ms=self._config.request_timeout_ms
         ):
             return EndTxnResponse(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
-        return await self._start_txn_request(request, connection)
+        answer, _ = await connection.request(
+            request.message,
+            version_min=request.version_min,
+            version_max=request.version_max,
+            timeout_ms=self._config.request_timeout_ms,
+        )
+        return answer
 
     async def _send_txn_request(self, request: TxnRequest, answer: asyncio.Future[Any] | None = None) -> None:
         """Send it, or wait for the answer where it was sent."""
