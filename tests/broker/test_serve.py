@@ -131,6 +131,18 @@ def test_a_properties_file_and_a_warning(tmp_path):
     assert errors.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [("--listen", "127.0.0.1:99999"), ("-c", "listeners=PLAINTEXT://127.0.0.1:x"), ("-c", "metrics.listen=:99999")],
+)
+def test_an_address_that_is_none_is_told_before_a_directory_is_made(tmp_path, arguments):
+    process = serve("--data-dir", tmp_path / "new", *arguments)
+    output, errors = process.communicate(timeout=TIMEOUT_S)
+    assert (process.returncode, output, errors.count("\n")) == (2, "", 1)
+    assert "expected HOST:PORT, with a port from 0 to 65535" in errors
+    assert not list(tmp_path.iterdir())
+
+
 TOLD_TO_STOP = """
 import asyncio, os, signal, sys
 from oncelog.broker import startup
@@ -141,7 +153,7 @@ async def told(parts):
     for _ in range(100):
         await asyncio.sleep(0)
 
-startup.STEPS = (*startup.STEPS[:4], ("told to stop", told), *startup.STEPS[4:])
+startup.STEPS = (*startup.STEPS[:5], ("told to stop", told), *startup.STEPS[5:])
 sys.exit(main(["--data-dir", sys.argv[1], "--listen", "127.0.0.1:0"]))
 """
 

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from oncelog.broker.assembly import Assembly
-from oncelog.broker.config.addresses import address_from
+from oncelog.broker.config.addresses import address_from, listen_addresses
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
 from oncelog.broker.metadata.metadata_store import MetadataStore
@@ -45,6 +45,13 @@ KAFKAS = (
     "if Apache Kafka wrote this directory: oncelog reads its partitions' files, not its metadata;"
     " `oncelog migrate` copies its topics"
 )
+
+
+async def read_addresses(parts: Assembly) -> None:
+    """A mistake in them is told before anything is made or recovered. Raises ConfigInvalid."""
+    listen_addresses(parts.node.config, parts.listen)
+    if told := parts.node.config.metrics_listen:
+        address_from(told, "metrics.listen")
 
 
 async def take_lock(parts: Assembly) -> None:
@@ -346,6 +353,7 @@ RECOVERY_STEPS: Steps = (
     ("recover partitions", recover_partitions),
 )
 STEPS: Steps = (
+    ("read the addresses", read_addresses),
     *RECOVERY_STEPS,
     ("begin the journal", begin_journal),
     ("load coordinators", load_coordinators),

@@ -18,6 +18,8 @@ _OPTIONS = {
 }
 OF_TOPICS = {"consumer": "read", "share consumer": "read", "producer": "write", "admin": "describe"}
 
+_NEEDS, _NOBODY = " needs the right to ", "User:ANONYMOUS"
+
 _NEXT_STEPS = {
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
     ErrorCode.GROUP_ID_NOT_FOUND: "`oncelog groups list` shows which groups there are, and of which type each is",
@@ -57,6 +59,16 @@ class Rights:
         who = f"User:{self.user}" if self.user else "its user"
         also = " (create too where it does not exist yet)" if option == "--topic" and operation != "describe" else ""
         return (
-            f"; {who} needs the right to {operation} {resource}{also}: oncelog acls add {option}{argument} "
+            f"; {who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
             f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
         )
+
+
+def as_second_reason(text: str) -> str:
+    """An error's text, where another reason than a missing right is likelier: the right comes second, and nowhere where nobody is
+    logged in, as there are hardly any rights then."""
+    head, found, tail = text.partition(_NEEDS)
+    said, _, who = head.rpartition("; ")
+    if not found or not said:
+        return text
+    return said if who == _NOBODY else f"{said}; or, where it is so already, {who}{_NEEDS}{tail}"

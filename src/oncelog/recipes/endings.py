@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from oncelog.client import rights
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase
 from oncelog.errors import (
     ConfigurationError,
@@ -36,7 +37,6 @@ EXPECTED: tuple[type[Exception], ...] = (
     OSError,
 )
 _OURS = ("transaction_two_phase_commit_enable", "keep_prepared_txn", "transaction_timeout_ms", "transactional_id")
-_NEEDS, _NOBODY = " needs the right to ", "User:ANONYMOUS"  # as client/rights.py writes it
 
 
 def producer_config(transactional_id: str, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,21 +63,9 @@ def explained(error: KafkaError) -> KafkaError:
     if isinstance(error, TransactionalIdAuthorization | UnsupportedVersion):
         return type(error)(
             f"dual writes need two-phase commit (KIP-939): an oncelog broker with transaction.version 3 and "
-            f"transaction.two.phase.commit.enable=true; it said: {_said(error.message or str(error))}"
+            f"transaction.two.phase.commit.enable=true; it said: {rights.as_second_reason(error.message or str(error))}"
         )
     return error
-
-
-def _said(text: str) -> str:
-    """Without the right that is missing where nobody is logged in: the code is the same, but then there are hardly any rights.
-
-    Who is logged in may lack either.
-    """
-    head, found, tail = text.partition(_NEEDS)
-    said, _, who = head.rpartition("; ")
-    if not found or not said:
-        return text
-    return said if who == _NOBODY else f"{said}; or, where it is so already, {who}{_NEEDS}{tail}"
 
 
 def is_retriable(error: BaseException) -> bool:

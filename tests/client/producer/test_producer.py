@@ -376,6 +376,20 @@ def test_a_commit_that_takes_too_long_says_what_it_waits_for():
     run(work)
 
 
+def test_a_commit_whose_records_are_refused_too_long_says_why():
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, transactional_id="x", max_block_ms=1000) as p:
+            p.begin_transaction()
+            broker.script(ApiKey.PRODUCE, *[E.NOT_ENOUGH_REPLICAS] * 4)
+            await p.send("t", b"v")
+            with pytest.raises(errors.RequestTimedOut, match=r"1 batches for t-\d; last error: NOT_ENOUGH_REPLICAS"):
+                await p.commit_transaction()
+            await p.commit_transaction()
+
+    run(work)
+
+
 @pytest.mark.parametrize("end", ["commit_transaction", "abort_transaction"])
 def test_a_transaction_that_was_ended_inside_of_its_block_is_not_ended_again(end):
     async def work():

@@ -44,7 +44,7 @@ def address_from(text: str, key: str = "") -> Address:
     except ConfigInvalid as error:
         raise ConfigInvalid(f"{where}{error}") from error
     if found.name != "PLAINTEXT":
-        raise ConfigInvalid(f"{where}address {text[:80]!r}: expected HOST:PORT")
+        raise ConfigInvalid(f"{where}address {text[:80]!r}: expected HOST:PORT, with a port from 0 to 65535")
     return Address(found.host, found.port)
 
 

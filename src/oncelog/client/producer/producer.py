@@ -568,7 +568,9 @@ class Producer(SendsNow, HasInstanceId):
         batches = list(self._accumulator.incomplete())
         if batches:
             partitions = sorted({str(batch.topic_partition) for batch in batches})
-            return f"{len(batches)} batches for {', '.join(partitions[:5])}"
+            error = next((batch.last_error for batch in batches if batch.last_error is not None), None)
+            because = "" if error is None else f"; last error: {error}"
+            return f"{len(batches)} batches for {', '.join(partitions[:5])}{because}"
         return self._manager.describe_waiting()
 
     # -- what is known

@@ -71,7 +71,7 @@ def named_address(text: str) -> NamedAddress:
         raise ListenerInvalid(f"listener {text[:80]!r}: expected NAME://HOST:PORT")
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
-        raise ListenerInvalid(f"address {text[:80]!r}: expected HOST:PORT")
+        raise ListenerInvalid(f"address {text[:80]!r}: expected HOST:PORT, with a port from 0 to 65535")
     return NamedAddress(name.upper() or "PLAINTEXT", host.removeprefix("[").removesuffix("]"), int(port))
 
 
