@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Any
 
 from starlette.requests import Request
@@ -9,7 +10,6 @@ from starlette.requests import Request
 from oncelog.cli.command import Name, Settings
 from oncelog.cli.commands.groups import rows_of_scope
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.output import Failed
 from oncelog.cli.transactions.group_scope import GroupScope, scope_of
 from oncelog.cli.unreadable import unread_row
 from oncelog.cli.why.collecting import partition_facts
@@ -22,7 +22,7 @@ from oncelog.console.group_judging import GroupJudge, described, positions_of, r
 from oncelog.console.pages import admin_of, exact_cause
 from oncelog.core.diagnosis.facts import GROUP, PartitionFacts
 from oncelog.core.lanes.view import CALM_MS
-from oncelog.errors import InvalidArgument, KafkaError
+from oncelog.errors import GroupIdNotFound, InvalidArgument, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
 
@@ -86,15 +86,20 @@ async def _scopes(looking: Looking, names: list[str]) -> tuple[dict[str, GroupSc
     scopes: dict[str, GroupScope] = {}
     gone: dict[str, str] = {}
     for name, each in positions.items():
-        try:
-            asked = scope_of(looking.admin, each, known.get(name), name, looking.topics)
-            scope = await looking.ask(f"group {name}", asked, name)
-        except Failed as error:
-            gone[name] = str(error)
-            continue
-        if scope is not None:
+        asked = _scope_or_absence(scope_of(looking.admin, each, known.get(name), name, looking.topics))
+        scope = await looking.ask(f"group {name}", asked, name)
+        if isinstance(scope, GroupIdNotFound):
+            gone[name] = scope.message or str(scope)
+        elif scope is not None:
             scopes[name] = scope
     return scopes, gone
+
+
+async def _scope_or_absence(scope: Awaitable[GroupScope]) -> GroupScope | GroupIdNotFound:
+    try:
+        return await scope
+    except GroupIdNotFound as error:
+        return error
 
 
 async def why(request: Request) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from oncelog.client.admin.topics import OFFSETS_TOPIC
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import is_of_migration
-from oncelog.errors import GroupIdNotFound, KafkaError
+from oncelog.errors import KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import Node, TopicPartition
 
@@ -148,10 +148,7 @@ async def lag_rows(
     settings: Settings, admin: Admin, name: str, existing: Mapping[str, TopicView], unreadable: Unreadable
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
-    try:
-        scope = await group_scope(admin, name, existing)
-    except Failed as error:  # there is none: a script matches on the name that `delete` gives, too
-        raise GroupIdNotFound(str(error)) from error
+    scope = await group_scope(admin, name, existing)
     if scope.group is not None and scope.group.group_type == SHARE:
         return await _share_rows(admin, name), []
     bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)

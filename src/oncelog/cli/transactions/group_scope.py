@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from oncelog.cli.output import Failed, counted
+from oncelog.cli.output import counted
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.topics import OFFSETS_TOPIC
@@ -70,7 +70,7 @@ async def describe_group(admin: Admin, name: str) -> GroupDescription | None:
 
 
 async def group_scope(admin: Admin, name: str, topics: Mapping[str, TopicView]) -> GroupScope:
-    """What `name` reads of these topics. Raises Failed where there is no such group."""
+    """What `name` reads of these topics. Raises GroupIdNotFound where there is no such group."""
     positions = await admin.list_consumer_group_offsets(name)
     return await scope_of(admin, positions, await describe_group(admin, name), name, topics)
 
@@ -86,7 +86,7 @@ async def scope_of(
     everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
     pending = await admin.list_pending_offset_commits(name, everywhere)
     if not positions and not pending and (group is None or group.state == "Dead"):
-        raise Failed(f"there is no group {name!r}", "`oncelog groups list` shows the known groups")
+        raise GroupIdNotFound(f"there is no group {name!r}")
     read = {
         *positions,
         *pending,

@@ -17,7 +17,7 @@ from oncelog.client.admin.owners import described_if_known
 from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION
-from oncelog.errors import ErrorCode, InvalidTopic, KafkaError, UnknownTopicOrPartition, error_for
+from oncelog.errors import ErrorCode, GroupIdNotFound, InvalidTopic, KafkaError, UnknownTopicOrPartition, error_for
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
@@ -127,10 +127,8 @@ async def _scope(looking: Looking, name: str, wanted: str | None) -> GroupScope 
     """What the group reads: also of one that has nothing but pending positions, which no list has."""
     if wanted not in (None, GROUP) or not await _has(looking, OFFSETS_TOPIC):
         return None
-    try:
-        return await looking.ask(f"group {name}", group_scope(looking.admin, name, looking.topics), name)
-    except Failed:
-        return None
+    asked = group_scope(looking.admin, name, looking.topics)
+    return await looking.ask(f"group {name}", asked, name, absent=(GroupIdNotFound,))
 
 
 async def _refused_topic(looking: Looking, name: str, wanted: str | None) -> None:
