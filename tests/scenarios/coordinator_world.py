@@ -4,7 +4,7 @@ Commands (identities are written producer id/epoch; MAX is epoch 32767, so MAX-1
   level N | two-phase on | clock +MS | next-id N | at TID ID/EPOCH [2pc] | next TID ID/EPOCH (as if by many keep-inits)
   init TID [ID/EPOCH] [v=5] [timeout=MS] [2pc] [keep]     init - (no transactional id)
   add TID ID/EPOCH PARTITION ... [v=5] [verify]           offsets TID ID/EPOCH [v=3]
-  end TID ID/EPOCH commit|abort [v=5] [needs=PARTITION:SEQUENCE,...]
+  end TID ID/EPOCH commit|abort [v=5] [needs=PARTITION:SEQUENCE,...] [attempt=N]   (default: one more than before)
   arrived PARTITION SEQUENCE    the last sequence of the open transaction there, as a leader of this broker would say it
   markers [TID] | marker TID PARTITION ERROR [stored=EPOCH]
   hold | commit | lose          append without committing; commit what is appended; its append failed
@@ -59,6 +59,7 @@ class CoordinatorWorld:
         self.producer_ids.give_block(next_id, 1000)
         self.log: list[tuple[bytes, bytes | None]] = []
         self.arrived: dict[TopicPartition, int] = {}
+        self.attempt = 0
         self.held: list[tuple[tuple[TransactionLogRecord, ...], Decision]] = []
         self.outstanding: list[MarkersToWrite] = []
         self.coordinator = self.loaded()
@@ -195,8 +196,11 @@ class CoordinatorWorld:
         self.arrived[partition_of(partition)] = int(sequence)
         return []
 
-    def do_end(self, name: str, identity: str, result: str, v: str = "5", needs: str = "") -> list[str]:
+    def do_end(
+        self, name: str, identity: str, result: str, v: str = "5", needs: str = "", attempt: str = ""
+    ) -> list[str]:
         producer_id, producer_epoch = parsed(identity)
+        self.attempt = int(attempt or self.attempt + 1)
         needed = [
             (partition_of(each), int(last)) for each, _, last in (n.partition(":") for n in needs.split(",") if n)
         ]
@@ -211,6 +215,7 @@ class CoordinatorWorld:
                 )
                 for each, n in needed
             ],
+            attempt=self.attempt if needed else 0,
         )
         return self.perform(self.coordinator.end_txn(request, int(v), self.now_ms, self._has_arrived))
 
@@ -334,6 +339,8 @@ def log_line(record: TransactionLogRecord) -> str:
         words.append(f"next={record.next_producer_id}/{shown(record.next_producer_epoch)}")
     if record.last_producer_epoch != -1:
         words.append(f"last={shown(record.last_producer_epoch)}")
+    if record.committed_on_condition:
+        words.append("on-condition")
     if record.timeout_ms != 60000:
         words.append(f"timeout={record.timeout_ms}")
     if record.partitions:

@@ -32,7 +32,11 @@ STRUCT_NAMES = {
     ("DescribeQuorumRequest", "TopicData"): "TopicDataRequest",
     ("DescribeQuorumRequest", "PartitionData"): "PartitionDataRequest",
 }
-OUR_FIELDS = {("WritableTxnMarkerTopic", "txn_start_offsets"), ("EndTxnRequest", "needed")}
+OUR_FIELDS = {
+    ("WritableTxnMarkerTopic", "txn_start_offsets"),
+    ("EndTxnRequest", "needed"),
+    ("EndTxnRequest", "attempt"),
+}
 LAYOUTS = {"bool": "?", "int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q", "float64": "d"} | {
     "uuid": "16s"
 }

@@ -39,6 +39,7 @@ RECORD = TransactionRecord(
     next_producer_epoch=0,
     last_producer_epoch=2,
     client_transaction_version=2,
+    committed_on_condition=True,
 )
 KEY = b"\0\0" + b"\0\3pay"
 
@@ -50,12 +51,13 @@ def test_version_1_byte_for_byte() -> None:
         struct.pack(">hqhib", 1, 10, 3, 60000, 2)
         + b"\3" + b"\2a\3" + struct.pack(">ii", 0, 1) + b"\0" + b"\2b\2" + struct.pack(">i", 7) + b"\0"
         + struct.pack(">qq", 1700, 1600)
-        + b"\5"
+        + b"\6"
         + b"\0\10" + struct.pack(">q", 10)
         + b"\1\10" + struct.pack(">q", 11)
         + b"\2\2" + struct.pack(">h", 2)
         + b"\3\2" + struct.pack(">h", 0)
         + b"\x90\x4e\2" + struct.pack(">h", 2)
+        + b"\x91\x4e\1\1"
     )  # fmt: skip
 
 
@@ -107,6 +109,7 @@ def records(draw: st.DrawFn) -> TransactionRecord:
         draw(EPOCHS.filter(lambda e: e >= 0)) if next_id != -1 else -1,
         draw(EPOCHS),
         draw(st.integers(0, 2)),
+        draw(st.booleans()),
     )
 
 
@@ -162,6 +165,7 @@ def test_version_0_keeps_all_but_the_tags(record: TransactionRecord) -> None:
         next_producer_epoch=-1,
         last_producer_epoch=-1,
         client_transaction_version=0,
+        committed_on_condition=False,
     )
 
 

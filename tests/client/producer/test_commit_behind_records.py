@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 
 import pytest
+from evidence.world.broker import eventually
 
-from oncelog import Broker, Consumer, Producer
+from oncelog import Admin, Broker, Consumer, Producer
 from oncelog.core.metadata import features
-from oncelog.errors import ErrorCode, IllegalState, KafkaError, RequestTimedOut
+from oncelog.errors import (
+    ErrorCode,
+    IllegalState,
+    InvalidProducerEpoch,
+    KafkaError,
+    RequestTimedOut,
+    TransactionAbortable,
+)
 from oncelog.testing import FaultyProxy
+from oncelog.types import PreparedTxnState
 
 CONFIG = {"transaction.state.log.num.partitions": "1", "offsets.topic.num.partitions": "1", "num.partitions": "2"}
+TIMEOUT_CHECKS = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
 TRANSACTIONS = 6
 CODES = {
     "Produce": (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.MESSAGE_TOO_LARGE),
@@ -21,8 +32,8 @@ CODES = {
 
 
 def producer(bootstrap, **config):
-    config = {"retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, **config}
-    return Producer(bootstrap_servers=bootstrap, transactional_id="p", **config)
+    config = {"transactional_id": "p", "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, "linger_ms": 0, **config}
+    return Producer(bootstrap_servers=bootstrap, **config)
 
 
 async def visible(bootstrap):
@@ -247,5 +258,104 @@ def test_what_only_the_directory_says_of_it_does_not_count(monkeypatch):
                     assert not p._manager.conditional.batches
             assert proxy.seen["EndTxn"] == 2
             assert await visible(broker.bootstrap_servers) == [b"0", b"1"]
+
+    asyncio.run(work())
+
+
+def test_a_transaction_that_an_operator_has_committed_lacks_what_is_sent_afterwards():
+    """The plain commit of somebody else says nothing of the last records: they are told what became of them."""
+
+    async def work():
+        async with Broker(config=CONFIG) as broker, Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            async with producer(broker.bootstrap_servers) as p:
+                p.begin_transaction()
+                await (await p.send("t", b"1", partition=0))
+                open_ = (await admin.describe_transactions(["p"]))["p"]
+                state = PreparedTxnState.of(open_.producer_id, open_.producer_epoch)
+                await admin.end_transaction("p", state, True)
+                delivery = await p.send("t", b"2", partition=0)
+                for waits in (p.commit_transaction, lambda: delivery):
+                    with pytest.raises(InvalidProducerEpoch):
+                        await waits()
+            assert await visible(broker.bootstrap_servers) == [b"1"]
+
+    asyncio.run(work())
+
+
+def test_a_transaction_that_the_broker_aborted_in_time_can_be_aborted_and_the_next_one_goes_on():
+    async def work():
+        async with Broker(config={**CONFIG, TIMEOUT_CHECKS: "50"}) as broker:
+            admin = Admin(bootstrap_servers=broker.bootstrap_servers)
+            async with admin, producer(broker.bootstrap_servers, transaction_timeout_ms=100) as p:
+                p.begin_transaction()
+                await (await p.send("t", b"1", partition=0))
+
+                async def is_aborted():
+                    return (await admin.describe_transactions(["p"]))["p"].state == "CompleteAbort"
+
+                await eventually(is_aborted)
+                await p.send("t", b"2", partition=0)
+                with pytest.raises(InvalidProducerEpoch):
+                    await p.commit_transaction()
+                await p.abort_transaction()
+                async with p.transaction():
+                    await p.send("t", b"3", partition=0)
+            assert await visible(broker.bootstrap_servers) == [b"3"]
+
+    asyncio.run(work())
+
+
+class Stall:
+    """A network on the way to a broker; what a connection sends from some bytes on lies in it until `end`, also when the client
+    has given that connection up."""
+
+    def __init__(self, until: bytes) -> None:
+        self.until, self.holds, self.over = until, False, asyncio.Event()
+        self.port = 0
+
+    async def serve(self, reader, writer):
+        to_client, to_broker = await asyncio.open_connection("127.0.0.1", self.port)
+        answers = asyncio.create_task(self.pass_on(to_client, writer))
+        while data := await reader.read(1 << 16):
+            if self.holds and self.until in data:
+                await self.over.wait()
+            to_broker.write(data)
+        to_broker.close()
+        await answers
+
+    async def pass_on(self, reader, writer):
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+
+def test_a_commit_that_arrives_after_it_was_given_up_is_not_done():
+    """It was answered "not attempted" when it was asked for again, and then a record failed: the producer is told to abort."""
+
+    async def work():
+        stall = Stall(until=b"held")
+        server = await asyncio.start_server(stall.serve, "127.0.0.1", 0)
+        told = f"PLAINTEXT://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server, Broker(config={**CONFIG, "advertised.listeners": told}) as broker:
+            stall.port = broker.addresses[0].port
+            timeouts = {"request_timeout_ms": 200, "delivery_timeout_ms": 600}
+            async with producer(told.removeprefix("PLAINTEXT://"), **timeouts) as p:
+                async with p.transaction():
+                    await p.send("t", b"first", partition=0)
+                stall.holds = True
+                p.begin_transaction()
+                await p.send("t", b"held", partition=0)
+                with pytest.raises(TransactionAbortable, match="delivery_timeout_ms=600"):
+                    await p.commit_transaction()
+                stall.holds = False
+                stall.over.set()
+                other = producer(told.removeprefix("PLAINTEXT://"), transactional_id="other")
+                async with other, other.transaction():  # time for what was held to arrive
+                    await other.send("t", b"other", partition=1)
+                await p.abort_transaction()
+                async with p.transaction():
+                    await p.send("t", b"last", partition=0)
+            assert await visible(told.removeprefix("PLAINTEXT://")) == [b"first", b"last", b"other"]
 
     asyncio.run(work())

@@ -8,7 +8,7 @@ from oncelog.core.producer.conditional_commit import FRUITLESS_MAX, ConditionalC
 from oncelog.core.producer.requests import PendingResult, TxnRequest
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.verdicts import TxnApi
-from oncelog.errors import ErrorCode, InvalidProducerEpoch, RequestTimedOut
+from oncelog.errors import ErrorCode, RequestTimedOut
 from oncelog.types import CoordinatorKey, TopicPartition
 from oncelog.wire.messages.end_txn import EndTxnRequest
 from tests.core.producer.transaction_driver import A, B, Driver
@@ -58,13 +58,13 @@ def test_parts_of_a_batch_that_was_split_come_late_and_lie_before():
 
 
 def test_bad_answers_of_its_own_batches_wait_for_its_answer():
-    commit, first, second, said = ConditionalCommit(), batch(A), batch(B), []
+    commit, first, second, said, request = ConditionalCommit(), batch(A), batch(B), [], end_txn()
     assert not commit.puts_off(first, lambda: said.append("before"))
-    commit.begin(end_txn(), [first, second])
+    commit.begin(request, [first, second])
     assert commit.puts_off(first, lambda: said.append("first"))
     assert not commit.puts_off(batch(A), lambda: said.append("another's"))
     assert commit.put_off() == (first,)
-    commit.not_attempted()
+    commit.not_attempted(request)
     for then in commit.take_released():
         then()
     assert (said, commit.take_released(), commit.take_stored(), commit.is_undecided) == (["first"], [], (), False)
@@ -81,13 +81,13 @@ def test_a_success_stores_what_has_no_answer_of_its_own():
 
 
 def test_what_was_given_up_is_still_heard_when_the_commit_was_not_attempted():
-    commit, late, said = ConditionalCommit(), batch(A), []
-    commit.begin(end_txn(), [late])
+    commit, late, said, request = ConditionalCommit(), batch(A), [], end_txn()
+    commit.begin(request, [late])
     assert commit.puts_off(late, lambda: said.append("answer"))
     assert commit.puts_off(late, lambda: said.append("given up"))
     late.end(RequestTimedOut("late"))
     assert commit.put_off() == ()
-    commit.not_attempted()
+    commit.not_attempted(request)
     for then in commit.take_released():
         then()
     assert said == ["given up"]
@@ -99,23 +99,38 @@ def test_a_broker_that_always_refuses_is_not_asked_any_more(arrives):
     for _ in range(FRUITLESS_MAX):
         commit.committed()  # without a condition, as after each refusal
         assert commit.is_worth_it
-        sent = batch(A)
-        commit.begin(end_txn(), [sent])
+        sent, request = batch(A), end_txn()
+        commit.begin(request, [sent])
         if arrives:
             sent.end(Acknowledged(1))
-        commit.not_attempted()
+        commit.not_attempted(request)
     assert commit.is_worth_it is not arrives
 
 
 def test_one_success_forgets_the_refusals():
     commit = ConditionalCommit()
     for _ in range(2 * FRUITLESS_MAX):
-        for ends in (commit.committed, lambda: commit.not_attempted()):
-            sent = batch(A)
-            commit.begin(end_txn(), [sent])
+        for is_done in (True, False):
+            sent, request = batch(A), end_txn()
+            commit.begin(request, [sent])
             sent.end(Acknowledged(1))
-            ends()
+            commit.committed() if is_done else commit.not_attempted(request)
     assert commit.is_worth_it
+
+
+def test_each_time_it_leaves_it_has_a_higher_number_and_a_plain_one_has_none():
+    commit, sent, request = ConditionalCommit(), batch(A), end_txn()
+    commit.leaves(request)
+    assert request.message.attempt == 0
+    commit.begin(request, [sent])
+    for expected in (1, 2):
+        commit.leaves(request)
+        assert request.message.attempt == expected
+    commit.not_attempted(request)
+    assert (request.message.attempt, request.message.needed, request.version_min) == (0, [], 0)
+    commit.begin(request, [sent])
+    commit.leaves(request)
+    assert request.message.attempt == 3
 
 
 # -- in the producer's machine
@@ -142,7 +157,7 @@ def test_one_that_was_not_attempted_goes_again_when_the_records_are_there():
     assert not result.is_done
     driver.has_incomplete = False
     again = driver.expect(TxnApi.END_TXN)
-    assert (again.message.needed, again.version_min) == ([], 0)
+    assert (again.message.needed, again.message.attempt, again.version_min) == ([], 0, 0)
     driver.answer(again, producer_id=7, producer_epoch=1)
     assert driver.take(result).error is None
 
@@ -153,7 +168,7 @@ def test_one_whose_answer_was_lost_goes_again_as_it_was():
     driver.manager.disconnected(request, driver.now_ms)
     driver.now_ms += 10_000
     again = driver.expect(TxnApi.END_TXN)
-    assert (again is request, needed(again.message)) == (True, {("t", 1): 3})
+    assert (again is request, needed(again.message), again.message.attempt) == (True, {("t", 1): 3}, 2)
     driver.answer(again, ErrorCode.CONCURRENT_TRANSACTIONS)
     driver.now_ms += 10_000
     assert driver.manager.commit_behind([batch(B, 3)], driver.now_ms) is None, "it is under way"
@@ -190,28 +205,3 @@ def test_none_goes_so_where_it_is_never_worth_it(monkeypatch):
     monkeypatch.setattr(conditional_commit, "FRUITLESS_MAX", 0)
     driver, _ = committing()
     assert driver.manager.commit_behind([batch(A)], driver.now_ms) is None
-
-
-def test_a_refusal_that_a_lost_commit_may_have_caused_lets_it_be_asked_for_once_more():
-    """The first request was read by a broker that had stood still, after the second one was answered."""
-    commit, sent, error = ConditionalCommit(), batch(A), InvalidProducerEpoch("epoch 1")
-    request = end_txn()
-    assert not commit.asks_again([sent], error), "there was none"
-    commit.begin(request, [sent])
-    commit.lost()
-    commit.not_attempted()
-    assert not commit.asks_again([sent], RequestTimedOut("late")), "that says nothing of an epoch"
-    assert commit.asks_again([sent], error)
-    assert (commit.batches, needed(request.message), request.version_min) == ((sent,), {("t", 0): 0}, 5)
-    assert not commit.asks_again([sent], error), "it is under way"
-    commit.not_attempted()
-    assert not commit.asks_again([sent], error), "and then it counts"
-
-
-@pytest.mark.parametrize("end", [ConditionalCommit.committed, ConditionalCommit.over])
-def test_an_end_forgets_what_may_come(end):
-    commit, sent = ConditionalCommit(), batch(A)
-    commit.begin(end_txn(), [sent])
-    commit.lost()
-    end(commit)
-    assert not commit.asks_again([batch(A)], InvalidProducerEpoch("epoch 1"))

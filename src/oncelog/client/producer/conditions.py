@@ -5,7 +5,7 @@ from __future__ import annotations
 from oncelog.client.cluster.connection import Connection
 from oncelog.core.producer.conditional_commit import FEATURE
 from oncelog.core.producer.transaction_manager import TransactionManager
-from oncelog.errors import ErrorCode, error_for
+from oncelog.errors import ErrorCode
 from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
 
 
@@ -14,14 +14,18 @@ def takes_condition(connection: Connection) -> bool:
     return connection.versions.supported_features.get(FEATURE, (0, 0))[1] > 0
 
 
-async def has_ended(connection: Connection, manager: TransactionManager, *, timeout_ms: int) -> bool:
-    """Whether the producer's transaction has ended at its coordinator: an end has another epoch, and an id is forgotten
-    only where it is in no transaction. Raises KafkaError."""
+async def why_not_yet(connection: Connection, manager: TransactionManager, *, timeout_ms: int) -> int:
+    """Why a broker that looks at no condition must not be asked for the commit (again), as the error code of its answer: NONE
+    where the transaction has ended there, as an end has another epoch, and an id is forgotten only where it is in no transaction;
+    OPERATION_NOT_ATTEMPTED while it is open. Raises Network, RequestTimedOut."""
     asked = DescribeTransactionsRequest(transactional_ids=[manager.transactional_id])
     answer, _ = await connection.request(asked, timeout_ms=timeout_ms)
+    if not answer.transaction_states:
+        return ErrorCode.COORDINATOR_NOT_AVAILABLE
     found = answer.transaction_states[0]
     if found.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        return True
+        return ErrorCode.NONE
     if found.error_code:
-        raise error_for(found.error_code, f"transactional id {manager.transactional_id!r} could not be described")
-    return (found.producer_id, found.producer_epoch) != manager.identity
+        return int(found.error_code)
+    is_open = (found.producer_id, found.producer_epoch) == manager.identity
+    return ErrorCode.OPERATION_NOT_ATTEMPTED if is_open else ErrorCode.NONE

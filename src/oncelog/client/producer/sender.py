@@ -17,7 +17,7 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.connection import Connection
 from oncelog.client.config import ProducerConfig
 from oncelog.client.metrics import SendCounts
-from oncelog.client.producer.conditions import has_ended, takes_condition
+from oncelog.client.producer.conditions import takes_condition, why_not_yet
 from oncelog.core.producer.accumulator import Place, RecordAccumulator
 from oncelog.core.producer.batch import NOT_STORED, Acknowledged, ProducerBatch
 from oncelog.core.producer.in_flight import RequestsInFlight
@@ -203,10 +203,7 @@ class Sender:
             self._fail(batch, error)
 
     def _fail(self, batch: ProducerBatch, error: KafkaError) -> None:
-        conditional = self._manager.conditional
-        if conditional.asks_again(self._accumulator.incomplete(), error):
-            self.wake()
-        if conditional.puts_off(batch, partial(self._fail, batch, error)):
+        if self._manager.conditional.puts_off(batch, partial(self._fail, batch, error)):
             return
         if self._config.is_idempotent:
             self._manager.batch_failed(batch, error)
@@ -487,7 +484,7 @@ class Sender:
         """Send the commit behind the records that it needs, where all are on their way by the connection that it takes."""
         batches = tuple(self._accumulator.incomplete())
         connections = set(self._unanswered.values())
-        if len(connections) != 1 or len(self._unanswered) != len(batches):  # some wait, or were purged
+        if len(connections) != 1 or self._unanswered.keys() != set(batches):  # some wait, or were purged
             return
         node, connection = self._manager.coordinator, connections.pop()
         if (
@@ -513,10 +510,10 @@ class Sender:
         """The answer to a conditional commit whose first one was lost. A broker that does not look at the condition, an older one
         in the place of the one before, must not get it before the transaction has ended; afterwards it commits nothing more."""
         connection = await self._cluster.connection(node)
-        if not takes_condition(connection) and not await has_ended(
-            connection, self._manager, timeout_ms=self._config.request_timeout_ms
-        ):
-            return EndTxnResponse(error_code=ErrorCode.OPERATION_NOT_ATTEMPTED)
+        if not takes_condition(connection):
+            code = await why_not_yet(connection, self._manager, timeout_ms=self._config.request_timeout_ms)
+            if code:
+                return EndTxnResponse(error_code=code)
         answer, _ = await connection.request(
             request.message,
             version_min=request.version_min,

@@ -7,8 +7,8 @@ transaction. Committed: all of them are stored, at offsets that nobody tells whe
 each answer means what it says, and the commit goes behind whatever is sent again. A record whose delivery timeout is over
 meanwhile is told so; the commit may succeed all the same.
 
-A commit whose answer was lost may still be on its way when it is asked for again, and be done after that was not attempted. So a
-batch that is then refused as one of an old epoch lets the commit be asked for once more, before that counts.
+A commit whose answer was lost may still be on its way when it is asked for again. Each has a number (`EndTxnRequest.attempt`),
+and a coordinator that did not attempt one refuses all those before it: "not attempted" is final for whatever was sent.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ from collections.abc import Callable, Iterable
 
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.core.producer.requests import TxnRequest
-from oncelog.errors import ErrorCode, KafkaError
 from oncelog.wire.messages.end_txn import EndTxnRequest, NeededPartition, NeededTopic
 
 FEATURE = "oncelog.conditional.commit"
 # Refusals in a row, of records that had arrived: this broker cannot do it (several processes, no journal).
 FRUITLESS_MAX = 3
-EPOCH_IS_OVER = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_TXN_STATE})
 VERSION_MIN = 5  # of EndTxn: below it there is no room for what it needs
 
 
@@ -36,8 +34,7 @@ class ConditionalCommit:
         self._stored: tuple[ProducerBatch, ...] = ()
         self._released: list[Callable[[], None]] = []
         self._fruitless_count = 0
-        self._request: TxnRequest | None = None
-        self._may_come = False  # one whose answer was lost may have been done, or be done still
+        self._attempt_count = 0
 
     @property
     def is_undecided(self) -> bool:
@@ -51,10 +48,7 @@ class ConditionalCommit:
 
     def begin(self, request: TxnRequest, batches: Iterable[ProducerBatch]) -> None:
         """`request` goes behind `batches`, all that is not acknowledged of the transaction, in any order."""
-        message = request.message
-        assert isinstance(message, EndTxnRequest)
-        self._request, self.batches = request, tuple(batches)
-        request.version_min = VERSION_MIN
+        self.batches, request.version_min = tuple(batches), VERSION_MIN
         # By their ordinals: the parts of a batch that was split come late to the accumulator, with early sequences.
         in_order = sorted(self.batches, key=lambda batch: batch.ordinal)
         last = {batch.topic_partition: batch.last_sequence for batch in in_order}
@@ -62,7 +56,14 @@ class ConditionalCommit:
         for (topic, partition), last_sequence in sorted(last.items()):
             needed = NeededPartition(partition_index=partition, last_sequence=last_sequence)
             topics.setdefault(topic, []).append(needed)
+        message = _end_txn(request)
         message.needed = [NeededTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+
+    def leaves(self, request: TxnRequest) -> None:
+        """EndTxn is about to be sent, conditional or not, for the first time or again."""
+        if self.is_undecided:
+            self._attempt_count += 1
+            _end_txn(request).attempt = self._attempt_count
 
     def puts_off(self, batch: ProducerBatch, then: Callable[[], None]) -> bool:
         """Whether a bad answer of `batch` has to wait; then `then` is done once the commit was not attempted."""
@@ -80,36 +81,17 @@ class ConditionalCommit:
         if self.batches:
             self._fruitless_count = 0
         self._stored, self.batches, self._put_off = self.batches, (), {}
-        self._request, self._may_come = None, False
 
-    def lost(self) -> None:
-        """The answer was lost, or the request: it is sent again as it is."""
-        self._may_come |= self.is_undecided
-
-    def not_attempted(self) -> None:
+    def not_attempted(self, request: TxnRequest) -> None:
         """The coordinator did not find them; the request may be sent again without the condition, or with another."""
-        assert self._request is not None
-        assert isinstance(self._request.message, EndTxnRequest)
-        self._request.message.needed, self._request.version_min = [], 0
+        message, request.version_min = _end_txn(request), 0
+        message.needed, message.attempt = [], 0
         is_fruitless = all(isinstance(batch.outcome, Acknowledged) for batch in self.batches)
         self._fruitless_count = self._fruitless_count + 1 if is_fruitless else 0
-        self._release()
-
-    def asks_again(self, batches: Iterable[ProducerBatch], error: KafkaError) -> bool:
-        """Whether a refusal may come from a commit that was lost and done all the same: then it is asked for again, once, behind
-        `batches`, all that has not ended."""
-        if self._request is None or not self._may_come or self.is_undecided or error.code not in EPOCH_IS_OVER:
-            return False
-        self._may_come = False
-        self.begin(self._request, batches)
-        return True
+        self.over()
 
     def over(self) -> None:
-        """There will be no commit: what is put off counts."""
-        self._request, self._may_come = None, False
-        self._release()
-
-    def _release(self) -> None:
+        """No conditional commit is under way any more: what is put off counts."""
         self._released += self._put_off.values()
         self.batches, self._put_off = (), {}
 
@@ -122,3 +104,8 @@ class ConditionalCommit:
         """What was put off and counts now; once."""
         released, self._released = self._released, []
         return released
+
+
+def _end_txn(request: TxnRequest) -> EndTxnRequest:
+    assert isinstance(request.message, EndTxnRequest)
+    return request.message

@@ -309,8 +309,7 @@ class TransactionManager:
                 continue
             self._queue.remove(request)
             request.node = self.coordinators[request.coordinator] if request.coordinator else None
-            self._in_flight = request
-            return request
+            return self._leaves(request)
         return None
 
     @property
@@ -329,6 +328,11 @@ class TransactionManager:
         self.conditional.begin(request, batches)
         self._queue.remove(request)
         request.node = self.coordinator
+        return self._leaves(request)
+
+    def _leaves(self, request: TxnRequest) -> TxnRequest:
+        if request.api is TxnApi.END_TXN:
+            self.conditional.leaves(request)
         self._in_flight = request
         return request
 
@@ -367,7 +371,6 @@ class TransactionManager:
         """No answer came: the coordinator may have moved."""
         self.answered(request)
         request.attempt_count += 1
-        self.conditional.lost()
         if not self.is_tv2 and request.api in (TxnApi.TXN_OFFSET_COMMIT, TxnApi.END_TXN):
             # KAFKA-17754: it may still arrive, within a later transaction, and decide that one. Under TV2 the next
             # transaction has another epoch anyhow; here it gets one.
@@ -376,7 +379,7 @@ class TransactionManager:
 
     def not_attempted(self, request: TxnRequest) -> None:
         """The commit that this is did not find its records: it goes again, behind what is sent again or when nothing is."""
-        self.conditional.not_attempted()
+        self.conditional.not_attempted(request)
         self._queue.append(request)
 
     # -- errors

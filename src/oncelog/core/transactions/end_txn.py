@@ -6,7 +6,9 @@ the record says so (client version 1): its producer's next batches would begin a
 taken for duplicates, so implicit add is refused until the epoch is bumped. Apache Kafka loses those batches silently.
 
 A commit may be conditional (`EndTxnRequest.needed`, v5, ours): it comes right behind the last records, before their producer
-knows that they have arrived, and is not attempted where they have not. A repeated one is answered as the first time.
+knows that they have arrived, and is not attempted where they have not: OPERATION_NOT_ATTEMPTED. That is final for all that the
+producer has sent of it so far. A repeated one is answered as the first time where a conditional one was done; a plain commit
+of the transaction (an operator's) says nothing of records that came later.
 """
 
 from __future__ import annotations
@@ -73,16 +75,23 @@ def end_txn(
     return Decision(records=records, reply=_reply(following(records[0]), version), markers=markers)
 
 
-def _finds_needed(transaction: TransactionRecord, request: EndTxnRequest, has_needed: HasNeeded | None) -> bool:
+def _finds_needed(
+    table: TransactionTable, transaction: TransactionRecord, request: EndTxnRequest, has_needed: HasNeeded | None
+) -> bool:
     """Whether what a conditional commit names (each partition once) is there, in the open transaction, and gets its markers."""
+    if has_needed is None or transaction.state is not S.ONGOING:
+        return False
+    identity = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    if table.was_overtaken(transaction.transactional_id, identity, request.attempt):
+        return False
     named = [
         (TopicPartition(topic.name, each.partition_index), each.last_sequence)
         for topic in request.needed
         for each in topic.partitions
     ]
     needed = dict(named)
-    is_known = transaction.state is S.ONGOING and len(needed) == len(named) and needed.keys() <= transaction.partitions
-    return is_known and has_needed is not None and has_needed(needed)
+    is_named_once = len(needed) == len(named)
+    return is_named_once and needed.keys() <= transaction.partitions and has_needed(needed)
 
 
 Ended = tuple[tuple[TransactionRecord, ...], tuple[MarkersToWrite, ...]]
@@ -100,13 +109,17 @@ def _new_protocol(
     commit = request.committed
     bumped_by_end = transaction.client_transaction_version >= NEW_PROTOCOL and transaction.state in ENDED
     if bumped_by_end and is_retry(transaction, identity):
+        if commit and request.needed and not transaction.committed_on_condition:
+            return E.OPERATION_NOT_ATTEMPTED  # somebody else has ended it, and had not seen the last records
         return _repeated(transaction.state, commit)
     refusal = _mismatch(transaction, identity)
     if is_rotated_away(transaction, identity):
         refusal = E.PRODUCER_FENCED
     if refusal is not E.NONE:
         return refusal
-    if commit and request.needed and not _finds_needed(transaction, request, has_needed):
+    on_condition = commit and bool(request.needed)
+    if on_condition and not _finds_needed(table, transaction, request, has_needed):
+        table.refused_attempt(transaction.transactional_id, identity, request.attempt)
         return E.OPERATION_NOT_ATTEMPTED  # also where nothing of the transaction has arrived yet
     if commit and transaction.state is not S.ONGOING:
         return E.INVALID_TXN_STATE  # there is nothing to commit
@@ -124,6 +137,7 @@ def _new_protocol(
         afterwards=afterwards,
         client_version=NEW_PROTOCOL,
         now_ms=now_ms,
+        on_condition=on_condition,
     )
 
 
@@ -205,6 +219,7 @@ def end(
     client_version: int,
     now_ms: int,
     marker_epoch: int | None = None,
+    on_condition: bool = False,
 ) -> Ended:
     """The Prepare record and its markers; the Complete record too where no partition has to hear of it."""
     record = prepared(
@@ -215,6 +230,7 @@ def end(
         client_version=client_version,
         now_ms=now_ms,
         value_version=table.value_version,
+        on_condition=on_condition,
     )
     if record.partitions:
         return (record,), (markers_of(table, record),)

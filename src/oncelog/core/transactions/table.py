@@ -1,7 +1,8 @@
 """What one transaction coordinator knows: the transactions of one `__transaction_state` partition.
 
 Logged state changes only in `apply`, live and in recovery alike. Beside it stands soft state: which transitions are
-appended but not committed yet (`pending`), and which markers of a decided transaction are still unwritten.
+appended but not committed yet (`pending`), which markers of a decided transaction are still unwritten, and the last refusal of
+a conditional commit. All of it may be forgotten with the process: what was on its way to that is gone too.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ class TransactionTable:
         self.transactions: dict[str, TransactionRecord] = {}
         self.pending: dict[str, TransactionLogRecord] = {}
         self.unwritten: dict[str, set[TopicPartition]] = {}
+        self._refused_attempts: dict[str, tuple[ProducerIdAndEpoch, int]] = {}
 
     @property
     def value_version(self) -> int:
@@ -60,6 +62,17 @@ class TransactionTable:
             return True
         transaction = self.transactions.get(transactional_id)
         return transaction is not None and transaction.state in PREPARED
+
+    def refused_attempt(self, transactional_id: str, identity: ProducerIdAndEpoch, attempt: int) -> None:
+        """A conditional commit was not attempted."""
+        if not self.was_overtaken(transactional_id, identity, attempt):
+            self._refused_attempts[transactional_id] = (identity, attempt)
+
+    def was_overtaken(self, transactional_id: str, identity: ProducerIdAndEpoch, attempt: int) -> bool:
+        """Whether this conditional commit comes after the refusal of a later one: its producer was told that none is done, and
+        will not be, and may be sending an abort."""
+        whose, last_refused = self._refused_attempts.get(transactional_id, (None, 0))
+        return whose == identity and attempt <= last_refused
 
     def bumped(self, identity: ProducerIdAndEpoch) -> ProducerIdAndEpoch | None:
         """The identity after this one; a new producer id where the epochs are used up, None while there is no id."""
@@ -93,10 +106,12 @@ class TransactionTable:
         self.unwritten.pop(transactional_id, None)
         if isinstance(record, TransactionTombstone):
             self.transactions.pop(transactional_id, None)
+            self._refused_attempts.pop(transactional_id, None)
             return
         self.transactions[transactional_id] = record
         if record.state in PREPARED:
             self.unwritten[transactional_id] = set(record.partitions)
+            self._refused_attempts.pop(transactional_id, None)
 
 
 def _check_transition(before: TransactionLogRecord | None, record: TransactionLogRecord) -> None:

@@ -23,6 +23,8 @@ class EndTxnRequest(Struct, key=26, versions=(0, 5), flexible=3):
     # A conditional commit: commit only if the transaction's last batch on each of these partitions is the one that ends with
     # `last_sequence` (feature `oncelog.conditional.commit`; Kafka has no field for it, and would not look).
     needed: list[NeededTopic] = field(since=5, tag=10000, default=EMPTY)
+    # Each time a producer sends a conditional commit it has a higher number: one that was overtaken by a refusal is refused too.
+    attempt: Int32 = field(since=5, tag=10001, default=0)
 
 
 class EndTxnResponse(Struct, key=26, versions=(0, 5), flexible=3):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Reply, Request
-from oncelog.errors import ErrorCode, StorageError
+from oncelog.errors import ErrorCode
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -30,10 +30,7 @@ def _has_needed(node: Node, message: EndTxnRequest, needed: Mapping[TopicPartiti
     leaves the outcome alone. Without that journal the answer is no, and the client commits when its records are acknowledged."""
     producer = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
     for name, last_sequence in needed.items():
-        try:
-            partition = node.partitions.get(name)
-        except StorageError:
-            return False
+        partition = node.partitions.existing(name)
         if partition is None or partition.is_offline or not node.transactions.shares_journal(partition):
             return False
         if not partition.rules.has_needed(producer, last_sequence):
