@@ -266,6 +266,7 @@ def _client_options() -> Iterator[Knob]:
         max_partition_fetch_bytes=(1, 1 << 20),
         max_poll_records=(1, 10_000),
     )
+    yield from _keys("producer", delivery_timeout_ms=(3300, 8000))  # no less than linger and request timeout
 
 
 KNOBS = {knob.name: knob for knob in _table()}
