@@ -506,6 +506,15 @@ class Sender:
             )
         self._cluster.tasks.start(self._send_txn_request(request, answer), name="oncelog-txn")
 
+    async def _answer_to(self, request: TxnRequest) -> Any:
+        if request.node is None:  # what any broker can answer: who the coordinator is, a producer id
+            return await self._cluster.ask_anybody(request.message, version_min=request.version_min)
+        if self._manager.conditional.is_undecided and request.api is TxnApi.END_TXN:
+            return await self._again_behind(request, request.node)
+        return await self._cluster.request(
+            request.node, request.message, version_min=request.version_min, version_max=request.version_max
+        )
+
     async def _again_behind(self, request: TxnRequest, node: Node) -> Any:
         """The answer to a conditional commit whose first one was lost. A broker that does not look at the condition, an older one
         in the place of the one before, must not get it before the transaction has ended; afterwards it commits nothing more."""
@@ -526,16 +535,7 @@ class Sender:
         """Send it, or wait for the answer where it was sent."""
         manager = self._manager
         try:
-            if answer is not None:
-                response = await answer
-            elif manager.conditional.is_undecided and request.node is not None and request.api is TxnApi.END_TXN:
-                response = await self._again_behind(request, request.node)
-            elif request.node is None:  # what any broker can answer: who the coordinator is, a producer id
-                response = await self._cluster.ask_anybody(request.message, version_min=request.version_min)
-            else:
-                response = await self._cluster.request(
-                    request.node, request.message, version_min=request.version_min, version_max=request.version_max
-                )
+            response = await (self._answer_to(request) if answer is None else answer)
         except UnsupportedVersion as error:
             on_unsupported_version(manager, request, error)
         except AuthenticationFailed as error:
