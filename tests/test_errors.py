@@ -40,6 +40,7 @@ FATAL = {
     "InvalidTxnState",
     "InvalidTxnTimeout",
     "ProducerFenced",
+    "ProducerStopped",
     "TransactionCoordinatorFenced",
     "TransactionalIdAuthorization",
     "UnsupportedForMessageFormat",

@@ -388,6 +388,11 @@ KAFKA = {
         "The broker cannot read the pattern of a subscription.", "Correct it (RE2's syntax)."
     ),
     "RebootstrapRequired": Advice("The client's addresses of the cluster are out of date.", "Connect anew."),
+    "ProducerStopped": Advice(
+        "The producer was stopped before an answer was there: records on their way, a commit or an abort may be done or not.",
+        "Let `stop` wait (no `timeout_ms`, or a longer one). The next producer with this `transactional_id` ends what is open; "
+        "what is committed is visible then, and read with `read_committed`.",
+    ),
     "PurgedLocally": Advice("`Producer.purge` gave the record up.", "In a transaction: abort it."),
     "PurgedInQueue": Advice(
         "`Producer.purge` gave the record up before it was sent: it is not stored.", "Send it again if wanted."

@@ -490,6 +490,11 @@ class InvalidRegularExpression(KafkaError, code=ErrorCode.INVALID_REGULAR_EXPRES
 class RebootstrapRequired(KafkaError, code=ErrorCode.REBOOTSTRAP_REQUIRED): ...
 
 
+class ProducerStopped(KafkaError, fatal=True):
+    """The producer was stopped before the answer was there. What was on its way may be stored or not; of a commit or abort that
+    was under way nobody here knows whether it is done."""
+
+
 class PurgedLocally(KafkaError, abortable=True):
     """`Producer.purge` gave the record up; the transaction that it belongs to can only be aborted."""
 

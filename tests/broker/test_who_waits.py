@@ -97,7 +97,7 @@ def test_a_produce_that_waits_for_its_sync_is_answered_when_the_topic_is_deleted
             await until(lambda: partition.waiting_commit_count == 1)
             partition.go_away()
             _, reply = await client.receive()
-            assert reply.responses[0].partition_responses[0].error_code == E.KAFKA_STORAGE_ERROR
+            assert reply.responses[0].partition_responses[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
             syncer.is_held = False
             syncer.go.set()
             _, reply = await other.receive()

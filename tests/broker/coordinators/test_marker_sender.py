@@ -23,7 +23,7 @@ class World:
 
     def __init__(self, loop, codes):
         self.loop, self.codes, self.asked, self.results = loop, list(codes), [], []
-        metadata = ClusterMetadata()
+        self.metadata = metadata = ClusterMetadata()
         metadata.topics["t"] = Topic("t", bytes(16), 1)
         self.tasks = Tasks()
         peer = LocalPeer(None, self.tasks, client_id="markers")
@@ -42,6 +42,9 @@ class World:
 
     async def run(self):
         self.sender.send(MARKERS)
+        await self.settled()
+
+    async def settled(self):
         while len(self.sender):
             await asyncio.sleep(0)  # what was settled is told in a step of its own
             await self.tasks.finished()
@@ -81,6 +84,19 @@ def test_each_new_reason_is_said(caplog):
         run(work)
     said = [record.getMessage().rpartition(" ")[2] for record in caplog.records if record.name == "oncelog.markers"]
     assert said == ["KAFKA_STORAGE_ERROR", "NOT_LEADER_OR_FOLLOWER"]
+
+
+def test_a_topic_that_is_deleted_meanwhile_refuses_nothing(caplog):
+    async def work(loop):
+        world = World(loop, [E.UNKNOWN_TOPIC_OR_PARTITION])
+        world.sender.send(MARKERS)
+        del world.metadata.topics["t"]
+        await world.settled()
+        assert world.results == [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE]
+
+    with caplog.at_level(logging.WARNING, "oncelog.markers"):
+        run(work)
+    assert not caplog.records
 
 
 def test_a_topic_that_is_gone_counts_as_written():

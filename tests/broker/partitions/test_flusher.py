@@ -312,7 +312,10 @@ def test_a_partition_that_goes_while_it_is_written(is_gone):
         partition.when_committed(append_large(world, partition), codes.append)
         _, gate = await world.writer.next(1)
         partition.go_away() if is_gone else partition.go_offline("damaged")
-        assert codes == [ErrorCode.KAFKA_STORAGE_ERROR]
+        why = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_gone else ErrorCode.KAFKA_STORAGE_ERROR
+        partition.when_committed(1, codes.append)
+        await until(lambda: len(codes) == 2)
+        assert codes == [why, why]
         gate.set_result(None)
         await asyncio.sleep(0.01)
         assert partition.rules.high_watermark == 0

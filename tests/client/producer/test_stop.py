@@ -113,7 +113,7 @@ def test_a_stop_that_is_cancelled_has_closed():
         stopping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await stopping
-        with pytest.raises(errors.UnknownServer, match="the producer was stopped"):
+        with pytest.raises(errors.ProducerStopped, match="the producer was stopped"):
             await delivery
         await asyncio.wait_for(p.stop(), 1)
 
@@ -132,11 +132,11 @@ def test_an_end_of_all_tasks_does_not_hold_the_stop(config):
             for task in asyncio.all_tasks() - {asyncio.current_task()}:
                 task.cancel()
             if not config:
-                with pytest.raises(errors.UnknownServer, match="ended from outside"):
+                with pytest.raises(errors.ProducerStopped, match="ended from outside"):
                     await p.flush()
             began = loop.time()
         assert loop.time() - began < 1
-        assert isinstance(sent.error, errors.UnknownServer)
+        assert isinstance(sent.error, errors.ProducerStopped)
 
     run(work)
 

@@ -6,7 +6,7 @@ import pytest
 from evidence.world.client import BOOTSTRAP, FULL_BYTES, ScriptedBroker, run
 
 from oncelog import Producer
-from oncelog.errors import KafkaError, Network, RequestTimedOut, UnknownServer
+from oncelog.errors import KafkaError, Network, ProducerStopped, RequestTimedOut
 from oncelog.wire.api import ApiKey
 
 BATCH_BYTES = 16_384
@@ -136,7 +136,7 @@ def test_a_stop_is_not_held_up(waits_for):
         outcomes = await asyncio.wait_for(asyncio.gather(*deliveries, return_exceptions=True), 1)
         assert any(isinstance(each, KafkaError) for each in outcomes)
         if flushing is not None:
-            with pytest.raises(UnknownServer, match="the producer was stopped"):
+            with pytest.raises(ProducerStopped, match="the producer was stopped"):
                 await asyncio.wait_for(flushing, 1)
         await asyncio.sleep(0.1)
         assert pipe.closed

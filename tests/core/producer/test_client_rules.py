@@ -86,6 +86,17 @@ def test_states(target, current, is_allowed):
     assert may_follow(target, current) is is_allowed
 
 
+def test_who_repeats_what_an_interrupt_hid_the_end_of_is_told_that_it_was_done():
+    ready, open_ = Driver().ready(), Driver().begun()
+    for end in (ready.manager.begin_commit, ready.manager.begin_abort):
+        with pytest.raises(IllegalState, match=r"no transaction is open.*interrupted has ended"):
+            end()
+    with pytest.raises(IllegalState, match=r"is open already.*interrupted was done"):
+        open_.manager.begin_transaction()
+    with pytest.raises(IllegalState, match="that is uninitialized cannot become in transaction"):
+        Driver().manager.begin_transaction()
+
+
 def test_an_illegal_state_that_an_answer_asks_for_is_fatal():
     """KAFKA-14831: nothing is known any more, and there is no caller to report to."""
     driver = Driver()

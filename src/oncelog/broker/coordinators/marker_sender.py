@@ -200,6 +200,8 @@ class MarkerSender:
 
     def _note(self, markers: MarkersToWrite, name: TopicPartition, code: ErrorCode) -> None:
         before = self._refusing.pop(name, ErrorCode.NONE)
+        if name.topic not in self._metadata.topics:
+            return  # deleted meanwhile: that is no refusal
         if code not in SETTLED:
             self._refusing[name] = code
         if code is before:

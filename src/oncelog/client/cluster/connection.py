@@ -275,8 +275,7 @@ class Connection(asyncio.BufferedProtocol):
         return answer
 
     def _timed_out(self, waiting: asyncio.Future[Any], what: str) -> None:
-        if not waiting.done():
-            waiting.set_exception(RequestTimedOut(what))
+        _fail(waiting, RequestTimedOut(what))
         self.close(Network(f"the connection was given up: {what}"))
 
     async def hung_up(self, timeout_s: float) -> None:
@@ -312,8 +311,7 @@ class Connection(asyncio.BufferedProtocol):
         ]
         for end, timer in ends:
             timer.cancel()
-            if not end.done():
-                end.set_exception(reason or Network(f"the connection to {self.name} was closed"))
+            _fail(end, reason or Network(f"the connection to {self.name} was closed"))
 
     # -- asyncio.Protocol
 
@@ -392,8 +390,15 @@ class Connection(asyncio.BufferedProtocol):
         try:
             _, message = decode_response(api_key, version, frame)
         except MalformedMessage as error:
-            answer.set_exception(Network(f"{self.name} sent what cannot be read: {error}"))
+            _fail(answer, Network(f"{self.name} sent what cannot be read: {error}"))
             raise
         if throttle_ms := getattr(message, "throttle_time_ms", 0):
             self._throttle(throttle_ms)
         answer.set_result(message)
+
+
+def _fail(waiting: asyncio.Future[Any], error: KafkaError) -> None:
+    """Whoever waits hears it; that nobody does any more (a task that was cancelled before its first step) is no news."""
+    if not waiting.done():
+        waiting.set_exception(error)
+        waiting.exception()

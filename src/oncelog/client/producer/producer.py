@@ -35,7 +35,7 @@ from oncelog.core.producer.partitioner import StickyPartitioner
 from oncelog.core.producer.requests import PendingResult
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager, TransactionManagerConfig, again
-from oncelog.errors import IllegalState, KafkaError, RequestTimedOut, UnknownServer
+from oncelog.errors import IllegalState, KafkaError, ProducerStopped, RequestTimedOut, UnknownServer
 from oncelog.host.host import Host, real_host
 from oncelog.types import GroupMetadata, OffsetAndMetadata, PreparedTxnState, TopicPartition
 
@@ -204,7 +204,7 @@ class Producer(SendsNow, HasInstanceId):
         self._is_stopping = self._is_stopped = True
         self._unsent.end(self)
         self._appender.end()
-        self._sender.end_all(UnknownServer("the producer was stopped"))
+        self._sender.end_all(ProducerStopped("the producer was stopped before the answer was there"))
         self._sender.unheard.end()
         try:
             self._tracing.end()
@@ -226,7 +226,7 @@ class Producer(SendsNow, HasInstanceId):
         if not self._is_stopped:
             self.say_unsent("its event loop ended, or whoever ran it cancelled its tasks")
             self._sender.end_all(
-                UnknownServer("the producer's tasks were ended from outside, with the event loop's perhaps")
+                ProducerStopped("the producer's tasks were ended from outside, with the event loop's perhaps")
             )
 
     # -- an end that nobody asked for
@@ -430,7 +430,8 @@ class Producer(SendsNow, HasInstanceId):
 
     async def commit_transaction(self) -> None:
         """Wait for all records, then commit. After RequestTimedOut, or when it was cancelled, the outcome is not known yet:
-        call it again. It goes on meanwhile, and `stop` waits for it (whoever is stopped before, knows nothing of the outcome)."""
+        call it again (IllegalState then says that it has ended). It goes on meanwhile, and `stop` waits for it;
+        ProducerStopped where that does not wait so long: nobody knows the outcome."""
         self._check_transactional()
         await self._complete(self._manager.begin_commit())
         self._sender.counts.committed_transaction_count += 1

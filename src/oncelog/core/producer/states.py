@@ -33,6 +33,13 @@ MAY_FOLLOW: dict[TransactionState, frozenset[TransactionState]] = {
     _S.FATAL_ERROR: frozenset(_S),
 }
 """target state -> the states it may follow."""
+_NONE_IS_OPEN = "no transaction is open: begin one first (a commit or abort that was interrupted has ended meanwhile)"
+_ONE_IS_OPEN = "a transaction is open already: commit or abort it first (a begin_transaction that was interrupted was done)"
+_WHY_NOT = {
+    (_S.READY, _S.COMMITTING_TRANSACTION): _NONE_IS_OPEN,
+    (_S.READY, _S.ABORTING_TRANSACTION): _NONE_IS_OPEN,
+    (_S.IN_TRANSACTION, _S.IN_TRANSACTION): _ONE_IS_OPEN,
+}
 
 
 def may_follow(target: TransactionState, current: TransactionState) -> bool:
@@ -40,3 +47,9 @@ def may_follow(target: TransactionState, current: TransactionState) -> bool:
     if current is TransactionState.FATAL_ERROR:
         return target is TransactionState.FATAL_ERROR
     return current in MAY_FOLLOW[target]
+
+
+def why_not(target: TransactionState, current: TransactionState) -> str:
+    """What to tell who wanted a producer in `current` to go to `target`, which may not follow."""
+    usual = f"a producer that is {current.value} cannot become {target.value}"
+    return _WHY_NOT.get((current, target), usual)

@@ -27,7 +27,7 @@ from oncelog.core.producer.requests import (
     txn_offset_commit_request,
 )
 from oncelog.core.producer.sequences import ProducerSequences
-from oncelog.core.producer.states import TransactionState, may_follow
+from oncelog.core.producer.states import TransactionState, may_follow, why_not
 from oncelog.core.producer.verdicts import TxnApi, Verdict
 from oncelog.errors import (
     ErrorCode,
@@ -565,7 +565,7 @@ class TransactionManager:
 
     def _transition(self, target: TransactionState) -> None:
         if not may_follow(target, self.state):
-            raise IllegalState(f"a producer that is {self.state.value} cannot become {target.value}")
+            raise IllegalState(why_not(target, self.state))
         self.state = target
 
     def _answered_into(self, target: TransactionState) -> bool:
