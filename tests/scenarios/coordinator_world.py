@@ -9,7 +9,7 @@ Commands (identities are written producer id/epoch; MAX is epoch 32767, so MAX-1
   markers [TID] | marker TID PARTITION ERROR [stored=EPOCH]
   hold | commit | lose          append without committing; commit what is appended; its append failed
   describe TID | list [state=S] [pid=N] [older=MS] [like=RE] | state TID
-  timeouts | expire | restart
+  timeouts | expire | restart | rewrite TID (as an older broker does, which knows of no conditions)
 """
 
 from __future__ import annotations
@@ -132,6 +132,12 @@ class CoordinatorWorld:
             del self.log[-len(records) :]
         self.held = []
         self.holding = False
+        return []
+
+    def do_rewrite(self, name: str) -> list[str]:
+        record = self.coordinator.get(name)
+        assert record is not None
+        self.coordinator.apply(replace(record, committed_on_condition=None))
         return []
 
     def do_restart(self) -> list[str]:

@@ -109,7 +109,7 @@ def records(draw: st.DrawFn) -> TransactionRecord:
         draw(EPOCHS.filter(lambda e: e >= 0)) if next_id != -1 else -1,
         draw(EPOCHS),
         draw(st.integers(0, 2)),
-        draw(st.booleans()),
+        draw(st.sampled_from([None, False, True])),
     )
 
 
@@ -165,7 +165,7 @@ def test_version_0_keeps_all_but_the_tags(record: TransactionRecord) -> None:
         next_producer_epoch=-1,
         last_producer_epoch=-1,
         client_transaction_version=0,
-        committed_on_condition=False,
+        committed_on_condition=None,
     )
 
 

@@ -131,6 +131,9 @@ def test_each_time_it_leaves_it_has_a_higher_number_and_a_plain_one_has_none():
     commit.begin(request, [sent])
     commit.leaves(request)
     assert request.message.attempt == 3
+    request.message.producer_epoch += 1
+    commit.leaves(request)
+    assert request.message.attempt == 1, "numbers begin anew with each identity: they have no end otherwise"
 
 
 # -- in the producer's machine

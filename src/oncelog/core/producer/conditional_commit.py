@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 
 from oncelog.core.producer.batch import Acknowledged, ProducerBatch
 from oncelog.core.producer.requests import TxnRequest
+from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.messages.end_txn import EndTxnRequest, NeededPartition, NeededTopic
 
 FEATURE = "oncelog.conditional.commit"
@@ -34,7 +35,8 @@ class ConditionalCommit:
         self._stored: tuple[ProducerBatch, ...] = ()
         self._released: list[Callable[[], None]] = []
         self._fruitless_count = 0
-        self._attempt_count = 0
+        self._attempt_count = 0  # of the commit of `_identity`
+        self._identity = ProducerIdAndEpoch()
 
     @property
     def is_undecided(self) -> bool:
@@ -60,10 +62,12 @@ class ConditionalCommit:
         message.needed = [NeededTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
 
     def leaves(self, request: TxnRequest) -> None:
-        """EndTxn is about to be sent, conditional or not, for the first time or again."""
+        """EndTxn is about to be sent, conditional or not, for the first time or again. Numbers begin anew with each identity."""
         if self.is_undecided:
-            self._attempt_count += 1
-            _end_txn(request).attempt = self._attempt_count
+            message = _end_txn(request)
+            identity = ProducerIdAndEpoch(message.producer_id, message.producer_epoch)
+            self._attempt_count = 1 if identity != self._identity else self._attempt_count + 1
+            message.attempt, self._identity = self._attempt_count, identity
 
     def puts_off(self, batch: ProducerBatch, then: Callable[[], None]) -> bool:
         """Whether a bad answer of `batch` has to wait; then `then` is done once the commit was not attempted."""

@@ -34,7 +34,9 @@ MAY_FOLLOW: dict[TransactionState, frozenset[TransactionState]] = {
 }
 """target state -> the states it may follow."""
 _NONE_IS_OPEN = "no transaction is open: begin one first (a commit or abort that was interrupted has ended meanwhile)"
-_ONE_IS_OPEN = "a transaction is open already: commit or abort it first (a begin_transaction that was interrupted was done)"
+_ONE_IS_OPEN = (
+    "a transaction is open already: commit or abort it first (a begin_transaction that was interrupted was done)"
+)
 _WHY_NOT = {
     (_S.READY, _S.COMMITTING_TRANSACTION): _NONE_IS_OPEN,
     (_S.READY, _S.ABORTING_TRANSACTION): _NONE_IS_OPEN,

@@ -109,8 +109,8 @@ def _new_protocol(
     commit = request.committed
     bumped_by_end = transaction.client_transaction_version >= NEW_PROTOCOL and transaction.state in ENDED
     if bumped_by_end and is_retry(transaction, identity):
-        if commit and request.needed and not transaction.committed_on_condition:
-            return E.OPERATION_NOT_ATTEMPTED  # somebody else has ended it, and had not seen the last records
+        if commit and request.needed:
+            return _repeated_on_condition(transaction)
         return _repeated(transaction.state, commit)
     refusal = _mismatch(transaction, identity)
     if is_rotated_away(transaction, identity):
@@ -137,7 +137,7 @@ def _new_protocol(
         afterwards=afterwards,
         client_version=NEW_PROTOCOL,
         now_ms=now_ms,
-        on_condition=on_condition,
+        on_condition=on_condition if commit else None,
     )
 
 
@@ -183,6 +183,14 @@ def _repeated(state: TransactionState, commit: bool) -> ErrorCode:
     return E.NONE if state is (S.COMPLETE_COMMIT if commit else S.COMPLETE_ABORT) else E.INVALID_TXN_STATE
 
 
+def _repeated_on_condition(transaction: TransactionRecord) -> ErrorCode:
+    """A retry of a conditional commit. Where somebody else has ended the transaction, who had not seen its last records, it was
+    not attempted, and never will be. Of an end that an older broker wrote down nobody knows: that is not told as abortable."""
+    if transaction.state is S.COMPLETE_ABORT or transaction.committed_on_condition is False:
+        return E.OPERATION_NOT_ATTEMPTED
+    return E.NONE if transaction.committed_on_condition else E.INVALID_TXN_STATE
+
+
 def fence(
     table: TransactionTable, transaction: TransactionRecord, requester: ProducerIdAndEpoch | None, now_ms: int
 ) -> Ended | None:
@@ -219,7 +227,7 @@ def end(
     client_version: int,
     now_ms: int,
     marker_epoch: int | None = None,
-    on_condition: bool = False,
+    on_condition: bool | None = None,
 ) -> Ended:
     """The Prepare record and its markers; the Complete record too where no partition has to hear of it."""
     record = prepared(

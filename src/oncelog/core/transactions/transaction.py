@@ -109,7 +109,7 @@ def emptied(
         next_producer_id=NO_PRODUCER_ID,
         next_producer_epoch=NO_PRODUCER_EPOCH,
         client_transaction_version=ENDED_BY_OLD_PROTOCOL if used else _without_old_end(transaction),
-        committed_on_condition=False,
+        committed_on_condition=None,
         value_version=value_version,
     )
 
@@ -152,7 +152,7 @@ def added(
         last_update_ms=max(now_ms, start_ms),
         previous_producer_id=transaction.previous_producer_id if is_open else NO_PRODUCER_ID,
         client_transaction_version=max(client_version, before if is_open or before == ENDED_BY_OLD_PROTOCOL else 0),
-        committed_on_condition=False,
+        committed_on_condition=None,
         value_version=value_version,
     )
 
@@ -166,10 +166,10 @@ def prepared(
     client_version: int,
     now_ms: int,
     value_version: int,
-    on_condition: bool = False,
+    on_condition: bool | None = None,
 ) -> TransactionRecord:
-    """The outcome is decided: markers go out with the own id and `marker_epoch`, then `afterwards` goes on. `on_condition`: it is
-    a commit that named what it needs."""
+    """The outcome is decided: markers go out with the own id and `marker_epoch`, then `afterwards` goes on. `on_condition`: of a
+    commit by EndTxn v5, whether it named what it needs."""
     identity_unchanged = afterwards == (transaction.producer_id, marker_epoch)
     next_id, next_epoch = ProducerIdAndEpoch() if identity_unchanged else afterwards
     is_open = transaction.state is S.ONGOING

@@ -17,7 +17,7 @@ from oncelog.errors import MalformedMessage
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 from oncelog.wire import schema
-from oncelog.wire.schema import Bool, Int8, Int16, Int32, Int64, String, Struct, decode_message, encode_message
+from oncelog.wire.schema import Int8, Int16, Int32, Int64, String, Struct, decode_message, encode_message
 
 TWO_PHASE_TIMEOUT_MS = 2147483647
 KEY_VERSION = 0
@@ -31,7 +31,7 @@ _TAG_INT64 = Layout(">bbq")  # tag, size, value
 _TAG_INT16 = Layout(">bbh")
 _LAST_EPOCH = Layout(">BBbh")
 _TAG_10000 = (10000 & 0x7F | 0x80, 10000 >> 7)  # as an unsigned varint
-_ON_CONDITION = bytes((10001 & 0x7F | 0x80, 10001 >> 7, 1, 1))  # tag, size, true
+_TAG_10001 = (10001 & 0x7F | 0x80, 10001 >> 7)
 SHORT_ID_LENGTH_MAX = 128
 _KEY_HEAD = Layout(">hh")  # version, length
 _AT_REST = Layout(">hqhibbqqb")  # head, how many partitions, times
@@ -46,10 +46,13 @@ class _TagsAtRest(NamedTuple):
     heads: tuple[bytes, ...]
     has_previous: bool
     has_client_version: bool
-    is_on_condition: bool = False
+    has_condition: bool = False
 
 
 _PREVIOUS, _CLIENT_VERSION, _LAST = b"\x00\x08", b"\x02\x02", bytes((*_TAG_10000, 2))
+_CONDITION = bytes((*_TAG_10001, 1))
+_NO_CONDITION_KNOWN = -1
+_CONDITIONS = {0: False, 1: True}
 _TAGS_AT_REST = {
     tags.fields.size: tags
     for tags in (
@@ -57,7 +60,7 @@ _TAGS_AT_REST = {
         _TagsAtRest(Layout(">2sh3sh"), (_CLIENT_VERSION, _LAST), False, True),
         _TagsAtRest(Layout(">2sq3sh"), (_PREVIOUS, _LAST), True, False),
         _TagsAtRest(Layout(">2sq2sh3sh"), (_PREVIOUS, _CLIENT_VERSION, _LAST), True, True),
-        _TagsAtRest(Layout(">2sq2sh3sh4s"), (_PREVIOUS, _CLIENT_VERSION, _LAST, _ON_CONDITION), True, True, True),
+        _TagsAtRest(Layout(">2sq2sh3sh3sb"), (_PREVIOUS, _CLIENT_VERSION, _LAST, _CONDITION), True, True, True),
     )
 }
 
@@ -88,7 +91,8 @@ class TransactionRecord:
     `next_*`: the identity to go on with, where it differs from this transaction's (epoch overflow, KIP-890; a kept
     transaction, KIP-939). `previous_producer_id`: the id that asked for the end, which may ask again (KIP-890).
     `last_producer_epoch`: the epoch from which the producer itself asked for the present one (KIP-360), else -1.
-    `committed_on_condition`: the commit was one that names what it needs (`EndTxnRequest.needed`), so its producer's own.
+    `committed_on_condition`: of a commit by EndTxn v5, whether it named what it needs (`EndTxnRequest.needed`), and so was its
+    producer's own; None of any other end, and where a broker wrote the record that knows of no conditions.
     """
 
     transactional_id: str
@@ -104,7 +108,7 @@ class TransactionRecord:
     next_producer_epoch: int = NO_PRODUCER_EPOCH
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     client_transaction_version: int = 0
-    committed_on_condition: bool = False
+    committed_on_condition: bool | None = None
     value_version: int = field(default=VALUE_VERSION_MAX, compare=False)
 
 
@@ -152,7 +156,7 @@ class TransactionLogValue(Struct, versions=(0, 1), flexible=1):
     client_transaction_version: Int16 = schema.field(since=1, default=0, tag=2, ignorable=True)
     next_producer_epoch: Int16 = schema.field(since=1, default=-1, tag=3, ignorable=True)
     last_producer_epoch: Int16 = schema.field(since=1, default=_LAST_EPOCH_ABSENT, tag=10000, ignorable=True)
-    committed_on_condition: Bool = schema.field(since=1, default=False, tag=10001, ignorable=True)
+    committed_on_condition: Int8 = schema.field(since=1, default=_NO_CONDITION_KNOWN, tag=10001, ignorable=True)
 
 
 def record_to_key_value(record: TransactionLogRecord) -> tuple[bytes, bytes | None]:
@@ -185,8 +189,8 @@ def _value_in_version_1(record: TransactionRecord) -> bytes:
     if record.next_producer_epoch != NO_PRODUCER_EPOCH:
         tags.append(_TAG_INT16.pack(3, 2, record.next_producer_epoch))
     tags.append(_LAST_EPOCH.pack(*_TAG_10000, 2, record.last_producer_epoch))
-    if record.committed_on_condition:
-        tags.append(_ON_CONDITION)
+    if record.committed_on_condition is not None:
+        tags.append(_CONDITION + bytes((record.committed_on_condition,)))
     state, partitions = record.state, record.partitions
     head = _HEAD.pack(1, record.producer_id, record.producer_epoch, record.timeout_ms, state)
     named = b"\0" if state is TransactionState.EMPTY else _partitions_in_version_1(partitions)
@@ -217,7 +221,9 @@ def value_by_schema(record: TransactionRecord) -> bytes:
         client_transaction_version=record.client_transaction_version,
         next_producer_epoch=record.next_producer_epoch,
         last_producer_epoch=record.last_producer_epoch,
-        committed_on_condition=record.committed_on_condition,
+        committed_on_condition=_NO_CONDITION_KNOWN
+        if record.committed_on_condition is None
+        else int(record.committed_on_condition),
     )
     return _VERSION.pack(record.value_version) + encode_message(value, record.value_version)
 
@@ -280,6 +286,9 @@ def _at_rest(transactional_id: str, value: bytes | memoryview) -> TransactionRec
         return None
     fields = layout.fields.unpack_from(value, _AT_REST.size)
     values = fields[1::2]
+    condition = _NO_CONDITION_KNOWN
+    if layout.has_condition:
+        values, condition = values[:-1], values[-1]
     if fields[::2] != layout.heads or values[-1] == _LAST_EPOCH_ABSENT:
         return None
     return TransactionRecord(
@@ -294,7 +303,7 @@ def _at_rest(transactional_id: str, value: bytes | memoryview) -> TransactionRec
         values[0] if layout.has_previous else NO_PRODUCER_ID,
         last_producer_epoch=values[-1],
         client_transaction_version=values[-2] if layout.has_client_version else 0,
-        committed_on_condition=layout.is_on_condition,
+        committed_on_condition=_CONDITIONS.get(condition),
     )
 
 
@@ -341,7 +350,7 @@ def _from_value(transactional_id: str, value: TransactionLogValue, version: int)
         next_producer_epoch=_next_producer_epoch(value),
         last_producer_epoch=_last_producer_epoch(value, state),
         client_transaction_version=value.client_transaction_version,
-        committed_on_condition=value.committed_on_condition,
+        committed_on_condition=_CONDITIONS.get(value.committed_on_condition),
         value_version=version,
     )
 
