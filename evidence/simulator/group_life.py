@@ -165,12 +165,14 @@ class MemberLife:
         try:
             if self.group.mode == "copy":
                 producer = Producer(
-                    **self._settings(),
-                    transactional_id=self.transactional_id,
-                    transaction_timeout_ms=self.cluster.options.transaction_timeout_ms,
-                    delivery_timeout_ms=8_000,
-                    max_block_ms=10_000,
-                    **options_of(self.cluster.options.knobs, "client", "producer"),
+                    **{
+                        **self._settings(),
+                        "transactional_id": self.transactional_id,
+                        "transaction_timeout_ms": self.cluster.options.transaction_timeout_ms,
+                        "delivery_timeout_ms": 8_000,
+                        "max_block_ms": 10_000,
+                        **options_of(self.cluster.options.knobs, "client", "producer"),
+                    }
                 )
                 await producer.start()
             await consumer.start()
