@@ -12,7 +12,7 @@ PATTERNS: dict[str, str] = {
         "a version of the protocol or of a record"
     ),
     r"EPOCH_BUMPED_FROM_VERSION|NEW_PROTOCOL|ENDED_BY_OLD_PROTOCOL|TWO_PHASE_LEVEL": "a version of the protocol or of a record",
-    r"NO_\w+|NONE|UNDEFINED|AT_ONCE|FULL|FOREVER|NEVER_MS|_LAST_EPOCH_ABSENT|EMPTY_LOG_LEADER_EPOCH": "says that there is none",
+    r"_?NO_\w+|NONE|UNDEFINED|AT_ONCE|FULL|FOREVER|NEVER_MS|_LAST_EPOCH_ABSENT|EMPTY_LOG_LEADER_EPOCH": "says that there is none",
     r"\w*_EPOCH|\w*EPOCH_MAX": "an epoch that means something (KIP-360, KIP-848, KIP-227)",
     r"SEQUENCE_COUNT|_SEQUENCE_MODULUS": "sequences begin again there",
     r"\w*CREATE_TIME|LOG_APPEND_TIME|CODEC_MASK|\w+_BIT|\w+_POSITION|_CRC_END|LENGTH_END|MAGIC": "the layout of a batch or file",

@@ -69,6 +69,7 @@ from oncelog.wire.messages.create_topics import CreatableTopic, CreatableTopicCo
 
 END_SECONDS = 40.0  # longer than any client waits for anything
 QUIET_SECONDS = 20.0  # beyond the transaction timeout and the sweep
+LOOKS_MAX = 10  # at what has come to rest, before it is compared
 LEFTOVER_SECONDS = 3.0  # Complete records are synced within a second
 READ_SECONDS = 30.0
 READERS = 2
@@ -299,8 +300,12 @@ class _Simulation:
         cluster.note("--- judged")
         read = await self._read("reader-1")
         committed = self._committed_offsets()
-        async with broker.log_cleaner._lock:  # a swap under way is two logs at once
-            pass
+        for _ in range(LOOKS_MAX):
+            await self._decided()  # a group's timer may have written in the meantime, and waits for its sync
+            async with broker.log_cleaner._lock:  # a swap under way is two logs at once
+                pass
+            if not self._open():
+                break
         live = state_of(broker)
         cluster.probe()
         logs = read_logs(cluster.disk, DATA)
