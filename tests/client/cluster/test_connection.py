@@ -1,6 +1,7 @@
 """One connection: versions agreed, answers matched, deadlines kept, whoever waits is told when it ends."""
 
 import asyncio
+import gc
 
 import pytest
 from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, ScriptedBroker, run
@@ -49,6 +50,25 @@ def test_an_old_broker_is_asked_again_in_its_version():
         connection = await opened(broker)
         assert broker.versions_asked(ApiKey.API_VERSIONS) == [4, 2]
         connection.close()
+
+    run(work)
+
+
+def test_that_nobody_hears_an_end_any_more_is_no_news():
+    """A task that was to wait for the answer may have been cancelled before its first step."""
+
+    async def work():
+        told = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        broker = ScriptedBroker()
+        broker.script(ApiKey.METADATA, NO_ANSWER)
+        connection = await opened(broker)
+        answer, _ = connection.start_request(MetadataRequest(topics=None), timeout_ms=1000)
+        connection.close()
+        assert answer.done()
+        del answer
+        gc.collect()
+        assert not told
 
     run(work)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.core.transactions.transaction import TransactionRecord
 from oncelog.core.transactions.transaction import TransactionState as S
 from tests.core.transactions.performed_coordinator import NEW_ID, P, Shell, answer, code
 
@@ -41,6 +42,18 @@ def test_old_protocol_looks_at_the_identity_first(state: S, version: int, fenced
     for producer_epoch in (4, 6, 0):
         assert code(shell.end(10, producer_epoch, commit=True, version=version)) == fenced
     assert code(shell.end(11, 5, commit=True, version=version)) == "INVALID_PRODUCER_ID_MAPPING"
+
+
+@pytest.mark.parametrize(("commit", "version", "expected"), [(True, 5, False), (False, 5, None), (True, 4, None)])
+def test_only_a_commit_by_the_new_protocol_says_whether_it_had_a_condition(
+    commit: bool, version: int, expected: bool | None
+) -> None:
+    shell = Shell()
+    shell.put(S.ONGOING)
+    shell.end(10, 5, commit=commit, version=version)
+    record = shell.records[0]
+    assert isinstance(record, TransactionRecord)
+    assert record.committed_on_condition is expected
 
 
 BUMP = "NONE 10/6"

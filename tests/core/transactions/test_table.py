@@ -11,7 +11,7 @@ from oncelog.core.transactions.table import TransactionConfig, TransactionTable
 from oncelog.core.transactions.transaction import TransactionRecord
 from oncelog.core.transactions.transaction import TransactionState as S
 from oncelog.types import ProducerIdAndEpoch, TopicPartition
-from oncelog.wire.log_records.transaction_state import TransactionTombstone
+from oncelog.wire.log_records.transaction_state import TransactionLogRecord, TransactionTombstone
 
 EMPTY = TransactionRecord("pay", 10, 5, 60000)
 ONGOING = replace(EMPTY, state=S.ONGOING, partitions=frozenset({TopicPartition("t", 0)}), start_ms=1)
@@ -57,6 +57,20 @@ def test_a_failed_append_leaves_the_committed_state(table: TransactionTable) -> 
     table.failed([ONGOING])
     assert not table.is_busy("pay")
     assert table.get("pay") is EMPTY
+
+
+@pytest.mark.parametrize("end", [PREPARED, TransactionTombstone("pay")])
+def test_a_refused_attempt_is_forgotten_with_its_transaction(
+    table: TransactionTable, end: TransactionLogRecord
+) -> None:
+    identity = ProducerIdAndEpoch(10, 5)
+    table.apply(ONGOING)
+    for attempt in (3, 2):
+        table.refused_attempt("pay", identity, attempt)
+    assert [table.was_overtaken("pay", identity, attempt) for attempt in (2, 3, 4)] == [True, True, False]
+    assert not table.was_overtaken("pay", ProducerIdAndEpoch(10, 6), 3)
+    table.apply(end)
+    assert not table.was_overtaken("pay", identity, 3)
 
 
 def test_a_tombstone_removes(table: TransactionTable) -> None:
