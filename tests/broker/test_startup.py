@@ -224,3 +224,8 @@ def test_of_several_processes_one_that_still_ends_is_waited_for(
     if count > 1:
         asyncio.run(ends())
         assert start.parts.lock is not None
+
+
+def test_orphans_of_share_groups_are_looked_for_before_a_group_can_begin() -> None:
+    names = [name for name, _ in startup.STEPS]
+    assert names.index("load coordinators") < names.index("forget orphans of share groups") < names.index("listen")

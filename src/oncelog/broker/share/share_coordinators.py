@@ -64,12 +64,18 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
             await stored(coordinator, begin, self._clock.now_ms())
 
     async def forget(self, is_gone: Callable[[ShareKey], bool]) -> None:
-        """The states of these share partitions are needed no more; one whose log is offline stays until a restart."""
+        """The states of these share partitions are needed no more; one whose log is offline stays until a restart.
+
+        All are given up in one step: a group of that name that begins meanwhile stores its states before it is known itself.
+        """
+        given_up = []
         for coordinator in list(self.loaded()):
             keys = [key for key in coordinator.machine.by_key if is_gone(key)]
             if keys:
-                with contextlib.suppress(CoordinatorFailed):
-                    await coordinator.perform(coordinator.machine.delete(keys))
+                given_up.append(coordinator.perform(coordinator.machine.delete(keys)))
+        for each in given_up:
+            with contextlib.suppress(CoordinatorFailed):
+                await each
 
     async def prune(self) -> None:
         """Where much of a log is history, say everything again and give up what stands before it."""
