@@ -37,8 +37,11 @@ class ClientLife:
         self.group = f"group-{slot}"
         self.operations_left = operations
         self.open: Transaction | None = None
+        self.working_producer: Producer | None = None
         self.random = random.Random(f"life {cluster.seed} {process.name}")
         self.must_end = False
+        # Some programs have no other way with an error than to end.
+        self.aborts_what_failed = random.Random(f"aborts {cluster.seed} {process.name}").random() < 0.7
 
     # what clients are configured with
 
@@ -81,6 +84,7 @@ class ClientLife:
         """Work until the operations are done, the life must end, or an error makes it."""
         timeout_ms = self.cluster.options.transaction_timeout_ms
         producer, consumer = self.producer(transaction_timeout_ms=timeout_ms), self.consumer()
+        self.working_producer = producer
         try:
             await consumer.start()
             consumer.assign(KEYS + (COMPACTED_KEYS if self.cluster.options.has_compacted_topic else ()))
@@ -215,12 +219,15 @@ class ClientLife:
         may_abort = isinstance(error, KafkaError) and not error.fatal
         if transaction.commit_attempted and not (may_abort and isinstance(error, KafkaError) and error.abortable):
             return Outcome.INFO, False
-        if may_abort:
+        transaction.commit_attempted = (
+            False  # abortable: it is not committed, and will not be, whether we abort it or die
+        )
+        if may_abort and self.aborts_what_failed:
             try:
                 await producer.abort_transaction()
             except LIFE_ENDS as failure:
                 self.cluster.note(f"{self.process.name} #{self.number} abort: {failure!r}")
-                return (Outcome.INFO if transaction.commit_attempted else Outcome.FAIL), False
+                return Outcome.FAIL, False
             return Outcome.FAIL, True
         return Outcome.FAIL, False
 

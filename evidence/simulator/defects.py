@@ -427,6 +427,13 @@ def commits_without_records_that_it_needs() -> AbstractContextManager[None]:
     return _replaced(Partition, "has_needed", lambda *_: True)
 
 
+def takes_an_operators_commit_for_the_producers() -> AbstractContextManager[None]:
+    """A repeated conditional commit is answered as the first time, whoever has ended the transaction."""
+    return _replaced(
+        end_transaction, "_repeated_on_condition", lambda each: end_transaction._repeated(each.state, True)
+    )
+
+
 # name -> (defect, profile in which it shows, checker that must see it)
 DEFECTS: dict[str, tuple[Defect, str, str]] = {
     defect.__name__: (defect, profile, checker)
@@ -461,6 +468,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (replays_an_older_generation, "journal", "exactly_once"),
         (replays_below_the_recovery_point, "journal", "log"),
         (commits_without_records_that_it_needs, "default", "exactly_once"),
+        (takes_an_operators_commit_for_the_producers, "default", "exactly_once"),
         (answers_who_has_not_logged_in, "sessions", "access"),
         (takes_any_password, "sessions", "access"),
         (takes_any_proof, "sessions", "access"),

@@ -112,6 +112,7 @@ class FaultOptions:
     flush_policy: str = "fsync"
     session_ms: int = 0  # how long a login holds; 0: nobody has to say who it is
     revoke_every: float = 0.0  # the credentials of SCRAM are taken away for a while
+    operator_every: float = 0.0  # somebody ends transactions that are open
     has_shortcut: bool = False  # the broker asks itself by plain calls, as it does outside of the simulator
 
     def describe(self) -> str:
@@ -156,7 +157,14 @@ def draw(seed: int, profile: str = "default") -> FaultOptions:
     options.knobs = draw_knobs(random.Random(f"knobs {profile} {seed}"))
     _draw_journal(options, random.Random(f"journal {profile} {seed}"))
     _draw_flush_policy(options, random.Random(f"flush policy {profile} {seed}"))
+    _draw_operator(options, random.Random(f"operator {profile} {seed}"))
     return options
+
+
+def _draw_operator(options: FaultOptions, rng: random.Random) -> None:
+    """With the protocol in which an end names one transaction only (KIP-890), and where nobody has to log in."""
+    if options.transaction_version >= 2 and not options.session_ms and rng.random() < 0.3:
+        options.operator_every = rng.choice((0.05, 0.3, 1.5))
 
 
 def _draw_flush_policy(options: FaultOptions, rng: random.Random) -> None:

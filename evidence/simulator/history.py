@@ -24,7 +24,8 @@ class Transaction:
     """One operation: its steps as they happen, its end once it is known.
 
     `is_decided`: two-phase; the database holds the decision (True: commit, False: abort). `offsets` are positions of
-    `group` that were sent with the transaction.
+    `group` that were sent with the transaction. `operator_commits`: somebody asked to commit it as far as it had come;
+    unless its producer was told that it is committed, each of its records may be.
     """
 
     process: int
@@ -32,6 +33,8 @@ class Transaction:
     outcome: Outcome | None = None
     is_decided: bool | None = None
     commit_attempted: bool = False
+    operator_commits: bool = False
+    begun_at: int = 0
     group: str = ""
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
 
@@ -45,6 +48,11 @@ class Transaction:
         """Note a poll."""
         if records:
             self.steps.append(["poll", records])
+
+    @property
+    def may_be_part(self) -> bool:
+        """Whether a part of it may be committed."""
+        return self.operator_commits and self.outcome is not Outcome.OK
 
     @property
     def sends(self) -> list[tuple[str, int]]:
@@ -72,12 +80,15 @@ class History:
         self._next_value[key] = self._next_value.get(key, 0) + 1
         return self._next_value[key]
 
-    def _event(self, kind: str, process: int, function: str, value: Any) -> None:
+    def _now(self) -> int:
+        return int(self._loop.time() * 1e9)
+
+    def _event(self, kind: str, process: int, function: str, value: Any, time: int | None = None) -> None:
         event = {
             "index": len(self.lines),
             "type": kind,
             "process": process,
-            "time": int(self._loop.time() * 1e9),
+            "time": self._now() if time is None else time,
             "f": function,
             "value": value,
         }
@@ -92,7 +103,7 @@ class History:
     def begin(self, process: int) -> Transaction:
         """A transaction begins."""
         self._event("invoke", process, "txn", None)
-        transaction = Transaction(process)
+        transaction = Transaction(process, begun_at=self._now())
         self.transactions.append(transaction)
         return transaction
 
@@ -100,4 +111,17 @@ class History:
         """A transaction ended."""
         assert transaction.outcome is None
         transaction.outcome = outcome
-        self._event(outcome.value, transaction.process, "txn", transaction.steps)
+        if transaction.operator_commits:
+            self._end_apart(transaction, outcome)
+        else:
+            self._event(outcome.value, transaction.process, "txn", transaction.steps)
+
+    def _end_apart(self, transaction: Transaction, outcome: Outcome) -> None:
+        """What it read, for itself: its own records may have been among it; what it sent, together only where that is known."""
+        sends = [step for step in transaction.steps if step[0] == "send"]
+        rest = [step for step in transaction.steps if step[0] != "send"]
+        self._event(outcome.value, transaction.process, "txn", rest)
+        for parts in [[send] for send in sends] if transaction.may_be_part else [sends]:
+            process = self.new_process()
+            self._event("invoke", process, "txn", None, transaction.begun_at)
+            self._event((Outcome.INFO if transaction.may_be_part else outcome).value, process, "txn", parts)

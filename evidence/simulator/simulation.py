@@ -49,6 +49,7 @@ from evidence.simulator.injector import Injector
 from evidence.simulator.knobs import Drawn, turned
 from evidence.simulator.logins import give_back
 from evidence.simulator.open_requests import watching
+from evidence.simulator.operators import Operator
 from evidence.simulator.share_life import ShareWork, watching_releases
 from evidence.simulator.strangers.crowd import Crowd, check_nothing_kept, prepare
 from evidence.simulator.workload import Workload
@@ -165,6 +166,7 @@ class _Simulation:
         self.copies: dict[str, list[str]] = {}  # reader -> what it read of the copies
         self.transitions = Counter[str]()
         self.injector = Injector(self.cluster)
+        self.operator = Operator(self.cluster, self.workload)
         self.crowd = Crowd(self.cluster)
         self.misdirected_count = 0
         self.cluster.note(f"seed {seed}, {options.profile}: {options.describe()}")
@@ -193,8 +195,10 @@ class _Simulation:
         self.share_work.start()
         self.crowd.start()
         self.injector.start()
+        self.operator.start()
         await self.workload.finished(self.options.seconds)
         self.crowd.leave()
+        self.operator.leave()
         await self.injector.heal()
         await self.workload.end(END_SECONDS)
         await self.workload.recover_two_phase()

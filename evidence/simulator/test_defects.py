@@ -28,6 +28,7 @@ TRIED_FIRST = {
     "replays_below_the_recovery_point": 8,
     "sends_markers_before_prepare_is_synced": 4,
     "syncs_nothing": 8,
+    "takes_an_operators_commit_for_the_producers": 25,
 }
 
 

@@ -26,6 +26,11 @@ class Workload:
         self._slots: list[asyncio.Task[None]] = []
         self._lives: dict[int, ClientLife] = {}
 
+    @property
+    def lives(self) -> list[ClientLife]:
+        """Of each slot the last one."""
+        return list(self._lives.values())
+
     def start(self) -> None:
         """Begin every slot."""
         options = self.cluster.options

@@ -22,10 +22,11 @@ def check_group_offsets(transactions: Sequence[Transaction], committed: Mapping[
                     continue
                 if transaction.outcome is Outcome.OK:
                     allowed = {transaction.offsets[key]}
-                elif transaction.outcome is Outcome.INFO:
+                elif transaction.outcome is Outcome.INFO or transaction.may_be_part:
                     allowed.add(transaction.offsets[key])
             # An unknown transaction of an instance that was never fenced may still have committed afterwards.
-            allowed |= {t.offsets[key] for t in mine if t.outcome is Outcome.INFO and key in t.offsets}
+            unknown = [t for t in mine if t.outcome is Outcome.INFO or t.may_be_part]
+            allowed |= {t.offsets[key] for t in unknown if key in t.offsets}
             stored = committed.get(group, {}).get(key)
             if stored not in allowed:
                 yield f"{group} stands at {stored} in {key}; allowed: {sorted(map(str, allowed))}"
