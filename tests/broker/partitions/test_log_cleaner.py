@@ -14,6 +14,7 @@ from evidence.world.requests import visible_records
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.partitions import partition_files
+from oncelog.broker.partitions.partitions import WAY_OUT
 from oncelog.errors import DamagedLog, ErrorCode, StorageError
 from oncelog.host.files import RealFiles
 from oncelog.log import cleaner as log_cleaner
@@ -182,7 +183,7 @@ def test_a_topic_deleted_while_it_is_cleaned_is_gone(tmp_path, monkeypatch):
     run(work())
 
 
-def test_damaged_data_is_not_cleaned_and_said_once(tmp_path, monkeypatch):
+def test_damaged_data_is_not_cleaned_and_said_once_with_the_way_out(tmp_path, monkeypatch, caplog):
     async def work():
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):
             await client.create("t", **EAGER)
@@ -199,6 +200,8 @@ def test_damaged_data_is_not_cleaned_and_said_once(tmp_path, monkeypatch):
             assert await table(client) == expected
 
     run(work())
+    said = [each.getMessage() for each in caplog.records if each.levelname == "CRITICAL"]
+    assert said == [f"partition t-0 is not cleaned until the next start: planted; {WAY_OUT}"]
 
 
 async def commit_offset(client: Client, group: str, offset: int) -> None:

@@ -316,6 +316,19 @@ def test_a_wrong_line_in_a_transaction_is_named_with_what_was_committed_before(c
     assert [row["value"] for row in consumed(cli, "produce-places-t")] == ["a", "b"]
 
 
+def test_a_line_that_is_too_large_is_named_with_what_was_sent_before_it(cli: Cli, tmp_path: pathlib.Path) -> None:
+    cli.create("produce-large")
+    first, second = tmp_path / "1", tmp_path / "2"
+    first.write_bytes(b"a\n")
+    second.write_bytes(b"b\n" + b"x" * 2_000_000 + b"\nc\n")
+    failed = cli("produce", "produce-large", first, second, status=1)
+    said = "MESSAGE_TOO_LARGE: a record of about 2000021 bytes is larger than max_request_size=1048576"
+    assert failed.stderr == f"error: {second}, line 2: {said}; 2 records before it were sent\n"
+    assert [row["value"] for row in consumed(cli, "produce-large")] == ["a", "b"]
+    failed = cli("produce", "produce-large", second, "--transactional-id", "produce-large", status=1)
+    assert failed.stderr == f"error: {second}, line 2: {said}; its transaction is aborted, nothing was committed\n"
+
+
 def test_a_record_without_a_timestamp_stays_without(cli: Cli) -> None:
     """`consume` writes -1 for it; it got the time at which it was produced again."""
     cli.create("produce-timeless")

@@ -17,7 +17,7 @@ from typing import TypeVar
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.broker.partitions.partitions import Partitions
+from oncelog.broker.partitions.partitions import WAY_OUT, Partitions
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
@@ -104,7 +104,7 @@ class LogCleaner:
             await self._clean(partition, plan)
         except DamagedLog as error:
             self._uncleanable[partition] = str(error)
-            _log.critical("partition %s is not cleaned any more: %s", partition.name, error)
+            _log.critical("partition %s is not cleaned until the next start: %s; %s", partition.name, error, WAY_OUT)
         except StorageError as error:
             _log.error("partition %s could not be cleaned, it is tried again: %s", partition.name, error)
             return False

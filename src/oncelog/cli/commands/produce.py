@@ -24,7 +24,7 @@ from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
-from oncelog.errors import OncelogError, RequestTimedOut, UnknownTopicOrPartition
+from oncelog.errors import OncelogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
 from oncelog.host.tasks import Tasks
 from oncelog.lazy_dataclass import dataclass
 
@@ -46,10 +46,23 @@ class NewRecord(NamedTuple):
 
 
 @dataclass
+class Place:
+    """Where the record stands that was read last."""
+
+    file: str = "stdin"
+    what: str = "line"
+    number: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}, {self.what} {self.number}"
+
+
+@dataclass
 class Report:
     """What was sent."""
 
     topic: str
+    place: Place = field(default_factory=Place)
     record_count: int = 0
     transaction_count: int = 0  # that have ended
     ended_record_count: int = 0  # in them
@@ -100,7 +113,7 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         tasks = Tasks()
         tasks.start(_say_why_it_waits(settings, report), name="oncelog-waiting")
         try:
-            await _send_all(producer, _records(sources, delimiter, read), batching, report)
+            await _send_all(producer, _records(sources, delimiter, read, report.place), batching, report)
         except Failed as error:  # of what was read
             raise Failed(f"{error}; {_before(batching, report)}", error.hint) from error
         except asyncio.CancelledError:
@@ -171,11 +184,7 @@ async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batch
                 if batching.is_transactional and begun_count == report.transaction_count:
                     producer.begin_transaction()
                     begun_count += 1
-                unfinished.append(
-                    await producer.send(
-                        report.topic, record.value, record.key, record.headers, record.partition, record.timestamp_ms
-                    )
-                )
+                unfinished.append(await _sent(producer, record, report))
                 report.record_count += 1
                 if len(unfinished) >= UNFINISHED_MAX:
                     await _finish(unfinished)
@@ -190,6 +199,15 @@ async def _send_all(producer: Producer, records: AsyncIterator[NewRecord], batch
             elif isinstance(error, Failed):  # of what was read: what is said to be sent is stored
                 await _finish(unfinished)
             raise
+
+
+async def _sent(producer: Producer, record: NewRecord, report: Report) -> Delivery:
+    try:
+        return await producer.send(
+            report.topic, record.value, record.key, record.headers, record.partition, record.timestamp_ms
+        )
+    except RecordTooLarge as error:  # among a million lines: which
+        raise Failed(f"{report.place}: {error}") from error
 
 
 async def _abort(producer: Producer, report: Report) -> None:
@@ -238,18 +256,18 @@ def stdin_bytes() -> IO[bytes]:
 
 
 async def _records(
-    files: tuple[IO[bytes], ...], delimiter: bytes, read: Callable[[bytes], NewRecord]
+    files: tuple[IO[bytes], ...], delimiter: bytes, read: Callable[[bytes], NewRecord], place: Place
 ) -> AsyncIterator[NewRecord]:
-    """All records of all files. Raises Failed with the place of what is none."""
+    """All records of all files; `place` is that of the last one. Raises Failed with the place of what is none."""
+    place.what = "line" if delimiter == b"\n" else "record"
     for file in files:
-        number = 1  # of what is read now
+        place.file, place.number = _name(file), 1  # of what is read now
         try:
             async for line in _lines(file, delimiter):
                 yield read(line)
-                number += 1
+                place.number += 1
         except Failed as error:
-            what = "line" if delimiter == b"\n" else "record"
-            raise Failed(f"{_name(file)}, {what} {number}: {error}", error.hint) from error
+            raise Failed(f"{place}: {error}", error.hint) from error
 
 
 def _name(file: IO[bytes]) -> str:
