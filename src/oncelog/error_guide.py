@@ -84,6 +84,10 @@ OWN = {
         "The database was asked to commit and did not answer, and cannot be asked now.",
         "Do not repeat the write. The next start of the writer, or the [janitor](dual-writes.md#the-janitor), finds out.",
     ),
+    "NotBegun": Advice(
+        "A dual write was to begin while nobody knew what became of the one before. Nothing of it was written.",
+        "Try it again, when the database answers. The `outcome` of the transaction before is told by that one.",
+    ),
     "ProcessingFailed": Advice(
         "The transform failed at one record, as often as it may; nothing of that record was written.",
         "Look at `error.__cause__`. Repair the transform, or set `dead_letter_topic` ([processing](processing.md)).",

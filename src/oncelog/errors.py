@@ -95,6 +95,11 @@ class OutcomeUnknown(OncelogError):
     """A database was asked to commit a dual write and cannot be asked what became of it; recovery will tell."""
 
 
+class NotBegun(OncelogError):
+    """A dual write could not begin, as of the one before it nobody knows yet whether it was committed. Nothing of it was
+    written: it may be tried again at any time."""
+
+
 class ProcessingFailed(OncelogError):
     """`oncelog.process` ended at a record: `offset` of `topic_partition` failed `attempt_count` times, and nothing of it was
     written; `__cause__` is the last failure."""

@@ -17,7 +17,7 @@ from sqlalchemy.orm import sessionmaker
 from sqlalchemy.schema import CreateTable
 
 from oncelog import recipes
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, IllegalState, OncelogError
 from oncelog.recipes import (
     NotCommitted,
     RocksDatabase,
@@ -308,3 +308,33 @@ def test_metrics_count_by_verdict() -> None:
     assert 'oncelog_in_doubt_transactions{verdict="commit"} 2' in lines
     assert 'oncelog_in_doubt_transactions{verdict="abort"} 0' in lines
     assert 'oncelog_in_doubt_oldest_seconds{verdict="commit"} 2.5' in lines
+
+
+def test_what_sqlite_rolls_back_by_itself_is_noticed_through_sqlalchemy(tmp_path: pathlib.Path) -> None:
+    """SQLAlchemy hears nothing of it: the rows before were gone, and the records were published."""
+    engine = sa.create_engine(f"sqlite:///{tmp_path}/rows.sqlite3")
+    with engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE orders (what TEXT UNIQUE ON CONFLICT ROLLBACK)"))
+        connection.execute(sa.text("INSERT INTO orders VALUES ('dup')"))
+    for database in (SqlAlchemyDatabase(engine), SqlAlchemySessions(sessionmaker(engine))):
+        database.migrate()
+        version = database.take_over("x", None)
+        assert version is not None
+        opened = database.begin()
+        opened.handle.execute(sa.text("INSERT INTO orders VALUES ('new')"))
+        with pytest.raises(sa.exc.IntegrityError):
+            opened.handle.execute(sa.text("INSERT INTO orders VALUES ('dup')"))
+        with pytest.raises(IllegalState, match="was ended by the application"):
+            opened.store("x", StoredState(version, ONE))
+        opened.rollback()
+    engine.dispose()
+
+
+def test_a_rocksdb_that_another_process_has_is_told_without_a_traceback(tmp_path: pathlib.Path) -> None:
+    with (
+        rocks_store(tmp_path).open(),
+        pytest.raises(OncelogError, match="it belongs to one process") as told,
+        open_database(f"rocksdb://{tmp_path}/rocks"),
+    ):
+        pass
+    assert "LOCK" in str(told.value)

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import pytest
 from evidence.world.pausing_database import PausingDatabase
 
+from oncelog import recipes
 from oncelog.errors import ConfigurationError, InvalidArgument
-from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, SqliteDatabase, sync
+from oncelog.recipes import (
+    AsyncPsycopgDatabase,
+    AsyncSqlAlchemyDatabase,
+    DualWriter,
+    PsycopgDatabase,
+    RocksDatabase,
+    SqlAlchemyDatabase,
+    SqliteDatabase,
+    sync,
+)
 
 
 @pytest.mark.parametrize(
@@ -19,11 +30,34 @@ from oncelog.recipes import AsyncPsycopgDatabase, DualWriter, SqliteDatabase, sy
         (sync.DualWriter, AsyncPsycopgDatabase("x"), "AsyncPsycopgDatabase is for the asynchronous DualWriter"),
         (DualWriter, None, "database must be a database, not None: an adapter of oncelog.recipes"),
         (sync.DualWriter, "sqlite:///x", "an adapter of oncelog.recipes"),
+        (sync.DualWriter, SqliteDatabase, "an adapter of oncelog.recipes"),
     ],
 )
 def test_a_database_of_the_wrong_kind_is_refused(kind: Any, database: Any, says: str) -> None:
     with pytest.raises(InvalidArgument, match=says):
         kind(database, transactional_id="x")
+
+
+@pytest.mark.parametrize(
+    ("adapter", "says"),
+    [
+        (SqliteDatabase, "connect must be a file's name"),
+        (PsycopgDatabase, "connect must be a connection string"),
+        (AsyncPsycopgDatabase, "connect must be a connection string"),
+        (SqlAlchemyDatabase, "engine must be an Engine of SQLAlchemy, not 5 .int.: create_engine"),
+        (AsyncSqlAlchemyDatabase, "engine must be an AsyncEngine of SQLAlchemy"),
+        (RocksDatabase, "rows must be an Rdict"),
+        (recipes.open_database, "url must be"),
+    ],
+)
+def test_an_adapter_of_something_else_is_refused(adapter: Any, says: str) -> None:
+    with pytest.raises(InvalidArgument, match=says), contextlib.ExitStack() as stack:
+        stack.enter_context(adapter(5))
+
+
+def test_a_function_that_gives_no_connection_is_named() -> None:
+    with pytest.raises(InvalidArgument, match=r"connect must be a function that gives a psycopg.Connection, not None"):
+        PsycopgDatabase(lambda: None).migrate()  # type: ignore[arg-type, return-value]
 
 
 @pytest.mark.parametrize(

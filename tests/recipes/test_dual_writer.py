@@ -38,8 +38,10 @@ async def opened(kind: str, server: PostgreSql) -> AsyncIterator[AsyncDatabase[A
         await engine.dispose()
 
 
-async def put(writer: DualWriter[Any], name: str, value: int) -> None:
+async def put(writer: DualWriter[Any], name: str, value: int, begun: list[Any] | None = None) -> None:
     async with writer.transaction() as tx:
+        if begun is not None:
+            begun.append(tx)
         if isinstance(tx.database, psycopg.AsyncConnection):
             await tx.database.execute(INSERT, (name, value))
         else:
@@ -151,12 +153,15 @@ def test_a_cancelled_commit_is_found_out_by_the_next_call(
                 await put(writer, name, 0)
                 database.begin = slow  # type: ignore[method-assign]
                 async with asyncio.TaskGroup() as tasks:
-                    task = tasks.create_task(put(writer, name, 1))
+                    begun: list[Any] = []
+                    task = tasks.create_task(put(writer, name, 1, begun))
                     await asked.wait()
                     task.cancel()
+                assert begun[0].outcome is Outcome.UNKNOWN
                 database.begin = begin  # type: ignore[method-assign]
                 assert await writer.recover() is Outcome.COMMITTED
                 await put(writer, name, 2)
+                assert begun[0].outcome is Outcome.COMMITTED, "of that one, not of the last"
 
     asyncio.run(main())
     assert values_of(broker, name) == rows(postgres, name) == [0, 1, 2]

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
+import sqlite3
 import threading
 from typing import Any
 
 import pytest
-from evidence.world.stores import Store, sqlite_store
+from evidence.world.postgresql import PostgreSql
+from evidence.world.stores import Store, psycopg_store, sqlite_store
 from evidence.world.topics import open_transaction, values_of, wait_for_markers
 
 from oncelog import TopicPartition, sync
 from oncelog.client.interceptors import ProducerInterceptor
-from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, OutcomeUnknown
-from oncelog.recipes import Database, NotCommitted, Outcome
+from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, NotBegun, OutcomeUnknown
+from oncelog.recipes import Database, NotCommitted, Outcome, SqliteDatabase
+from oncelog.recipes.database import TABLE
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
 
@@ -291,13 +295,89 @@ def test_while_the_database_is_away_nobody_knows(lite: Store, broker: str, name:
         away = Away(database, "")
         with DualWriter(away, transactional_id=name, bootstrap_servers=broker, recovery_timeout_ms=1_000) as writer:
             away.how, away.is_away = "unanswered", True
-            with pytest.raises(OutcomeUnknown, match="recover"):
-                put(writer, lite, name, 0)
-            with pytest.raises(OutcomeUnknown), writer.transaction():
-                pass
-            away.is_away = False
+            with pytest.raises(OutcomeUnknown, match="recover"), writer.transaction() as first:
+                lite.write(first.database, name, 0)
+                first.send(name, b"0", partition=0)
+            assert first.outcome is Outcome.UNKNOWN
+            with pytest.raises(NotBegun, match="nothing of this transaction was written: of the one before"):
+                put(writer, lite, name, 1)
+            away.how, away.is_away = "", False
+            put(writer, lite, name, 2)  # somebody else's, before the first one asks
             assert writer.recover() is Outcome.COMMITTED
-            assert agree(writer, lite, database, broker, name) == [0]
+            assert first.outcome is Outcome.COMMITTED
+            assert agree(writer, lite, database, broker, name) == [0, 2]
+
+
+def test_each_transaction_knows_its_own_outcome(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with writer.transaction() as written:
+            assert written.outcome is None
+            written.send(name, b"0", partition=0)
+        with pytest.raises(ZeroDivisionError), writer.transaction() as given_up:
+            raise ZeroDivisionError
+        assert (written.outcome, given_up.outcome) == (Outcome.COMMITTED, Outcome.ROLLED_BACK)
+        with pytest.raises(KeyboardInterrupt), writer.transaction() as interrupted:
+            interrupted.send(name, b"1", partition=0)
+            raise KeyboardInterrupt
+        assert interrupted.outcome is Outcome.ROLLED_BACK
+
+
+def test_a_row_that_is_gone_is_told_and_holds_up_nobody(lite: Store, broker: str, name: str) -> None:
+    """No newer instance would abort what was prepared: readers waited until somebody started with that id."""
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        put(writer, lite, name, 0)
+        with pytest.raises(IllegalState, match="is gone: was the table emptied"), writer.transaction() as tx:
+            lite.write(tx.database, name, 1)
+            tx.send(name, b"1", partition=0)
+            tx.database.execute(f"DELETE FROM {TABLE}")
+        # (with the transaction the deletion is rolled back: the row is there, and its version is raised)
+        put(writer, lite, name, 2)
+        with sqlite3.connect(writer_file(database)) as other:
+            other.execute(f"DELETE FROM {TABLE}")
+        other.close()
+        with pytest.raises(IllegalState, match="is gone"):
+            put(writer, lite, name, 3)
+        assert open_transaction(broker, name) == "CompleteAbort"
+        put(writer, lite, name, 4)
+        assert agree(writer, lite, database, broker, name) == [0, 2, 4]
+
+
+def test_a_table_that_was_never_made_is_told_with_what_makes_it(tmp_path: pathlib.Path, broker: str, name: str) -> None:
+    with SqliteDatabase(tmp_path / "x") as database, pytest.raises(sqlite3.OperationalError) as told:
+        DualWriter(database, transactional_id=name, bootstrap_servers=broker).start()
+    assert told.value.__notes__ == [f"migrate() of the database's adapter makes {TABLE} where it is missing"]
+
+
+def writer_file(database: Any) -> Any:
+    return database._connect
+
+
+@pytest.mark.parametrize("ends_by", ["an exception", "its end"])
+def test_a_child_that_was_forked_inside_a_block_touches_nothing_of_its_parent(
+    postgres: PostgreSql, broker: str, name: str, ends_by: str
+) -> None:
+    """Its rollback went over the parent's connection: the parent's rows were gone, its records were not."""
+    store = psycopg_store(postgres.conninfo)
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        is_child = False
+        try:
+            with writer.transaction() as tx:
+                store.write(tx.database, name, 0)
+                tx.send(name, b"0", partition=0)
+                child = os.fork()
+                is_child = child == 0
+                if is_child and ends_by == "an exception":
+                    raise ZeroDivisionError
+                if not is_child:
+                    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        except (ZeroDivisionError, IllegalState) as error:
+            if is_child:
+                os._exit(7 if isinstance(error, ZeroDivisionError) or "before a fork" in str(error) else 1)
+            raise
+        finally:
+            if is_child:
+                os._exit(1)
+        assert agree(writer, store, database, broker, name) == [0]
 
 
 def test_a_database_that_is_back_in_time_says_what_became_of_a_commit(lite: Store, broker: str, name: str) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from oncelog.core.two_phase.dual_write import Outcome as Outcome
     from oncelog.core.two_phase.dual_write import StoredState as StoredState
     from oncelog.errors import InstanceFenced as InstanceFenced
+    from oncelog.errors import NotBegun as NotBegun
     from oncelog.errors import OutcomeUnknown as OutcomeUnknown
     from oncelog.recipes import sync as sync
     from oncelog.recipes.database import AsyncDatabase as AsyncDatabase
@@ -41,6 +42,7 @@ _HOME = {
     "DualWriter": "oncelog.recipes.dual_writer",
     "InDoubt": "oncelog.recipes.janitor",
     "InstanceFenced": "oncelog.errors",
+    "NotBegun": "oncelog.errors",
     "NotCommitted": "oncelog.recipes.database",
     "Outcome": "oncelog.core.two_phase.dual_write",
     "OutcomeUnknown": "oncelog.errors",

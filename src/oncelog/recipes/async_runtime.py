@@ -7,6 +7,7 @@ of `tools/sync_recipes.py`, which writes `sync.py` from `dual_writer.py`.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Any
@@ -49,6 +50,11 @@ class AsyncRuntime:
         self._ends = Tasks()  # of what is not cancelled with its caller
         self._ending: tuple[Callable[[], Any], asyncio.Task[None]] | None = None
         self._is_soon = False
+        self._process_id = os.getpid()
+
+    def is_of_another_process(self) -> bool:
+        """Whether this is a forked child: sockets, locks and transactions are its parent's."""
+        return os.getpid() != self._process_id
 
     def check_database(self, database: Any) -> None:
         """Raise InvalidArgument for what is no adapter, or a blocking one."""

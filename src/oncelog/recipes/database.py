@@ -122,7 +122,7 @@ class AsyncDatabase(Protocol[H_co]):
 def check_database(database: Any, *, is_async: bool) -> None:
     """Raise InvalidArgument for what is no adapter, or one of ours for the other kind of writer."""
     missing = [name for name in _METHODS if not callable(getattr(database, name, None))]
-    if missing or not isinstance(getattr(database, "errors", None), tuple):
+    if missing or isinstance(database, type) or not isinstance(getattr(database, "errors", None), tuple):
         hint = "an adapter of oncelog.recipes: see docs/dual-writes.md"
         raise arguments.refuse("database", database, "a database", hint)
     is_ours = type(database).__module__.startswith("oncelog.recipes.")
@@ -141,5 +141,7 @@ def check_transactional_id(transactional_id: str) -> str:
             f"transactional_id of a dual write has 1 to {TRANSACTIONAL_ID_LENGTH_MAX} characters: {transactional_id!r}"
         )
     if transactional_id != transactional_id.strip() or "\0" in transactional_id:
-        raise ConfigurationError(f"transactional_id neither begins nor ends with spaces: {transactional_id!r}")
+        raise ConfigurationError(
+            f"transactional_id neither begins nor ends with spaces, and has no NUL in it: {transactional_id!r}"
+        )
     return transactional_id

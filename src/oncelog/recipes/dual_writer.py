@@ -18,7 +18,7 @@ from oncelog.client.option_types import DualWriterOptions
 from oncelog.client.producer.producer import Headers, Producer
 from oncelog.core.two_phase import dual_write as core
 from oncelog.core.two_phase.dual_write import DualWrite, Outcome, Phase, StoredState
-from oncelog.errors import IllegalState, OutcomeUnknown
+from oncelog.errors import IllegalState, NotBegun, OutcomeUnknown
 from oncelog.host.host import Host
 from oncelog.recipes.async_runtime import LEFT, AsyncRuntime, Completion
 from oncelog.recipes.database import AsyncDatabase, AsyncDatabaseTransaction, NotCommitted
@@ -51,6 +51,15 @@ class Transaction(Generic[H]):
     def __init__(self, writer: DualWriter[H], database: H, producer: Producer) -> None:
         self.database = database
         self._writer, self._producer = writer, producer
+        self._outcome: Outcome | None = None
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How it ended; None while it is open. UNKNOWN until `recover` could ask the database.
+
+        For who was interrupted (a cancellation, Ctrl-C, a timeout of the caller's): nobody was told then whether it was written.
+        """
+        return self._writer._outcome_of(self)
 
     def _check(self) -> Producer:
         self._writer._check_may_send(self)
@@ -98,8 +107,9 @@ class Transaction(Generic[H]):
 class DualWriter(Generic[H]):
     """Writes rows and records together. `async with DualWriter(...) as writer:` or `start` and `stop`.
 
-    One transaction at a time; other tasks wait. An exception from `transaction()` means that nothing was written on
-    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows.
+    One transaction at a time; other tasks wait. An error from `transaction()` means that nothing was written on
+    either side (OutcomeUnknown: that nobody knows yet); no exception, that both are, or that the topic follows. An interrupt
+    from outside (a cancellation, Ctrl-C) says nothing: `recover`, then look at the transaction's `outcome`.
 
     Args:
         database: an adapter of `oncelog.recipes`; it stays yours to close.
@@ -137,6 +147,7 @@ class DualWriter(Generic[H]):
         self._is_new = True
         self._open: AsyncDatabaseTransaction[H] | None = None
         self._current: Transaction[H] | None = None
+        self._last: Transaction[H] | None = None  # whose outcome is the machine's
         self._completion: Completion | None = None  # of a transaction whose block has ended
         self._is_torn = False  # an interrupt left the machine in the middle of something, and what is open unmended
         self._expected = (*EXPECTED, *database.errors)
@@ -206,6 +217,7 @@ class DualWriter(Generic[H]):
 
         Raises:
             InstanceFenced: a newer instance took over; nothing was written.
+            NotBegun: nobody knows yet what became of the one before, whoever wrote it; of this one nothing was written.
             OutcomeUnknown: the database cannot say whether it committed; `recover` will.
             KafkaError, the database's errors: nothing was written.
         """
@@ -216,7 +228,7 @@ class DualWriter(Generic[H]):
             await self._mend_if_torn()
             await self._settle()
             if self._machine.phase is not Phase.READY:
-                await self._recover()
+                await self._recover_before()
             try:
                 with traced(self._config, self.transactional_id):
                     transaction = await self._begin()
@@ -232,15 +244,28 @@ class DualWriter(Generic[H]):
                 self._current = None
                 await self._mend_if_torn()
 
+    async def _recover_before(self) -> None:
+        try:
+            await self._recover()
+        except OutcomeUnknown as error:
+            raise NotBegun(
+                f"nothing of this transaction was written: of the one before it nobody knows yet ({error})"
+            ) from error.__cause__
+
     async def _begin(self) -> Transaction[H]:
+        if self._last is not None:
+            self._last._outcome, self._last = self._machine.outcome, None
         error = await self._carry_out(self._machine.begin)
         if not self._machine.is_open:
             assert error is not None
             raise error
         assert self._open is not None
         assert self._producer is not None
-        self._current = Transaction(self, self._open.handle, self._producer)
+        self._current = self._last = Transaction(self, self._open.handle, self._producer)
         return self._current
+
+    def _outcome_of(self, transaction: Transaction[H]) -> Outcome | None:
+        return self._machine.outcome if transaction is self._last else transaction._outcome
 
     def _check_may_send(self, transaction: Transaction[H]) -> None:
         if transaction is not self._current:
@@ -389,11 +414,13 @@ class DualWriter(Generic[H]):
     async def _roll_back(self) -> None:
         """It is carried out also where its caller is interrupted (again): nobody else knows of the transaction."""
         transaction = self._open
-        if transaction is not None:
+        if transaction is not None and not self._runtime.is_of_another_process():
             await self._runtime.to_its_end(transaction.rollback)
             self._open = None
 
     async def _perform(self, effect: core.Effect) -> Any:
+        if self._runtime.is_of_another_process() and not isinstance(effect, core.RollbackDatabase):
+            raise IllegalState("this writer was made before a fork: make a new one in this process")
         match effect:
             case core.BeginDatabase():
                 self._open = await self._database.begin()

@@ -18,7 +18,7 @@ from oncelog.errors import (
     TransactionalIdAuthorization,
     UnsupportedVersion,
 )
-from oncelog.recipes.database import NotCommitted, check_transactional_id
+from oncelog.recipes.database import TABLE, NotCommitted, check_transactional_id
 from oncelog.types import PreparedTxnState
 
 log = logging.getLogger("oncelog.recipes")
@@ -75,6 +75,12 @@ def is_retriable(error: BaseException) -> bool:
 
 def fenced(transactional_id: str, machine: DualWrite) -> InstanceFenced:
     """This instance is over."""
+    if machine.row_version is not None and machine.row_version < machine.instance_version:
+        return InstanceFenced(
+            f"the row of {transactional_id!r} in {TABLE} has version {machine.row_version}, and this instance had "
+            f"{machine.instance_version}: was a backup restored? Nothing of this transaction was written; stop the writers "
+            "before a restore, and start them behind it"
+        )
     return InstanceFenced(
         f"a newer instance of {transactional_id!r} took over (this one had version {machine.instance_version}); "
         "nothing of this transaction was written: end this process, or start a new DualWriter to take over in turn"
@@ -104,6 +110,11 @@ def raise_ending(transactional_id: str, machine: DualWrite, error: BaseException
         ) from error
     if machine.phase is Phase.FENCED:
         raise fenced(transactional_id, machine) from error
+    if machine.row_version is not None:
+        raise IllegalState(
+            f"the row of {transactional_id!r} in {TABLE} is gone: was the table emptied? Nothing of this transaction was "
+            "written; the next one begins with a recovery"
+        ) from error
     if error is not None:
         raise error
 
@@ -115,4 +126,6 @@ def raise_unrecovered(transactional_id: str, machine: DualWrite, error: BaseExce
     if machine.phase is Phase.FENCED:
         raise fenced(transactional_id, machine) from error
     assert error is not None, "a recovery that does not end was stopped by an error"
+    if TABLE in str(error):  # most often: there is none yet
+        error.add_note(f"migrate() of the database's adapter makes {TABLE} where it is missing")
     raise explained(error) if isinstance(error, KafkaError) else error

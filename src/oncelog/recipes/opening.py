@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, OncelogError
 from oncelog.recipes.database import Database
 from oncelog.recipes.missing import missing
@@ -71,6 +72,7 @@ def check_database_url(url: str) -> None:
 
 
 def _parts(url: str) -> SplitResult:
+    arguments.text("url", url)
     try:
         parts = urlsplit(url)
         _ = parts.port if parts.scheme != "zookeeper" else None  # that one has several hosts, each with a port

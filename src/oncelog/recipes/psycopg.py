@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Self
 
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import IllegalState
 from oncelog.recipes import durability, statements
@@ -67,6 +68,8 @@ class PsycopgDatabase:
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, connect: str | Callable[[], Connection], *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        if not (callable(connect) or isinstance(connect, str)):
+            raise arguments.refuse("connect", connect, "a connection string, or a function that gives a connection")
         self._connect, self._stall_limit_ms = connect, stall_limit_ms
         self._connection: Connection | None = None
 
@@ -84,6 +87,7 @@ class PsycopgDatabase:
                 connection = psycopg.connect(self._connect, autocommit=True)
             else:
                 connection = self._connect()
+                _check_given(connection, psycopg.Connection)
                 connection.autocommit = True
             self._connection = connection
         return connection
@@ -183,6 +187,8 @@ class AsyncPsycopgDatabase:
     def __init__(
         self, connect: str | Callable[[], Awaitable[AsyncConnection]], *, stall_limit_ms: int = STALL_LIMIT_MS
     ) -> None:
+        if not (callable(connect) or isinstance(connect, str)):
+            raise arguments.refuse("connect", connect, "a connection string, or a function that gives a connection")
         self._connect, self._stall_limit_ms = connect, stall_limit_ms
         self._connection: AsyncConnection | None = None
 
@@ -200,6 +206,7 @@ class AsyncPsycopgDatabase:
                 connection = await psycopg.AsyncConnection.connect(self._connect, autocommit=True)
             else:
                 connection = await self._connect()
+                _check_given(connection, psycopg.AsyncConnection)
                 await connection.set_autocommit(True)
             self._connection = connection
         return connection
@@ -250,6 +257,13 @@ class AsyncPsycopgDatabase:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+
+def _check_given(connection: object, kind: type[Any]) -> None:
+    if not isinstance(connection, kind):
+        raise arguments.refuse(
+            "connect", connection, f"a function that gives a psycopg.{kind.__name__}", "it gave this"
+        )
 
 
 def _is_idle(connection: Connection | AsyncConnection) -> bool:

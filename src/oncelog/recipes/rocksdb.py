@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.errors import ConfigurationError, IllegalState
+from oncelog.errors import ConfigurationError, IllegalState, OncelogError
 from oncelog.recipes.database import TABLE, NotCommitted
 from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
@@ -105,6 +106,8 @@ class RocksDatabase:
     errors: tuple[type[Exception], ...] = (Exception,)  # rocksdict raises RocksDB's errors as nothing more special
 
     def __init__(self, rows: Rdict, *, raw_mode: bool = False) -> None:
+        if not isinstance(rows, Rdict):
+            raise arguments.refuse("rows", rows, "an Rdict of rocksdict that is open")
         self.rows, self.raw_mode = rows, raw_mode
         self._states: Rdict | None = None
         self._synced = WriteOptions()
@@ -169,13 +172,18 @@ class RocksDatabase:
 
 
 def open_rows(folder: str) -> tuple[Rdict, bool]:
-    """An existing RocksDB with all its column families, and whether it is in raw mode. Raises ConfigurationError."""
+    """An existing RocksDB with all its column families; whether it is in raw mode. Raises ConfigurationError, OncelogError."""
     config = Path(folder, "rocksdict-config.json")
     if not Path(folder, "CURRENT").exists():
         raise ConfigurationError(f"no RocksDB in {folder!r}")
     raw_mode = not config.exists() or bool(json.loads(config.read_text())["raw_mode"])
     families = {name: Options(raw_mode=raw_mode) for name in Rdict.list_cf(folder)}
-    return Rdict(folder, Options(raw_mode=raw_mode), column_families=families), raw_mode
+    try:
+        return Rdict(folder, Options(raw_mode=raw_mode), column_families=families), raw_mode
+    except RocksDatabase.errors as error:
+        raise OncelogError(
+            f"{folder!r} cannot be opened (it belongs to one process: the one before must end): {error}"
+        ) from error
 
 
 def _state_of(content: bytes) -> StoredState:

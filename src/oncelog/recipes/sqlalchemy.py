@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
 
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
 from oncelog.recipes import durability
@@ -116,6 +117,8 @@ def _store(connection: sa.Connection, transactional_id: str, stored: StoredState
         limit = sa.func.set_config("idle_in_transaction_session_timeout", str(stall_limit_ms), True)
         which &= limit.is_not(None) & sa.text(f"{durability.FORCE_POSTGRESQL} IS NOT NULL")
     if connection.dialect.name == "sqlite":
+        # SQLite itself rolls back for ON CONFLICT ROLLBACK, RAISE(ROLLBACK) and a full disk, and SQLAlchemy does not hear of it.
+        _check_active(getattr(connection.connection.driver_connection, "in_transaction", True))
         check_durable(connection)  # whoever had this connection of the pool before may have changed it
     change = states.update().where(which).values(prepared_transaction_state=str(stored.prepared_state))
     return connection.execute(change).rowcount == 1
@@ -187,6 +190,8 @@ class SqlAlchemyDatabase:
     errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
 
     def __init__(self, engine: sa.Engine, *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        if not isinstance(engine, sa.Engine):
+            raise arguments.refuse("engine", engine, "an Engine of SQLAlchemy", "create_engine(url) makes one")
         self._engine, self._stall_limit_ms = engine, stall_limit_ms
 
     def __enter__(self) -> Self:
@@ -341,6 +346,10 @@ class AsyncSqlAlchemyDatabase:
     errors: tuple[type[Exception], ...] = (SQLAlchemyError,)
 
     def __init__(self, engine: AsyncEngine, *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
+        if not isinstance(engine, AsyncEngine):
+            raise arguments.refuse(
+                "engine", engine, "an AsyncEngine of SQLAlchemy", "create_async_engine(url) makes one"
+            )
         self._engine, self._stall_limit_ms = engine, stall_limit_ms
 
     async def __aenter__(self) -> Self:

@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Self
 
+from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import IllegalState
 from oncelog.recipes import durability, statements
@@ -62,6 +63,8 @@ class SqliteDatabase:
         *,
         busy_timeout_ms: int = BUSY_TIMEOUT_MS,
     ) -> None:
+        if not (callable(connect) or isinstance(connect, str | os.PathLike)):
+            raise arguments.refuse("connect", connect, "a file's name, or a function that gives a connection")
         self._connect, self._busy_timeout_ms = connect, busy_timeout_ms
         self._connection: sqlite3.Connection | None = None
         self._is_left = False  # the connection may be in a transaction that nobody was given, or that is given up

@@ -5,6 +5,7 @@ The twin of `async_runtime.py`, call for call; `sync.py`, which uses it, is gene
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +26,11 @@ class SyncRuntime:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()  # within one thread the machine refuses a second transaction
+        self._process_id = os.getpid()
+
+    def is_of_another_process(self) -> bool:
+        """Whether this is a forked child: sockets, locks and transactions are its parent's."""
+        return os.getpid() != self._process_id
 
     def check_database(self, database: Any) -> None:
         """Raise InvalidArgument for what is no adapter, or an asynchronous one."""

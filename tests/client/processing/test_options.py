@@ -5,15 +5,37 @@ from __future__ import annotations
 import pytest
 
 from oncelog import Processor
+from oncelog import sync as sync_client
 from oncelog.client.processing.options import client_options, transactional_id
 from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.randomness import RealRandom
+from oncelog.recipes import SqliteDatabase, sync
 
 RANDOM = RealRandom()
 
 
+def sync_made(**more):
+    return sync_client.Processor("in", **{"group_id": "g", "transform": lambda record, database: None, **more})
+
+
 def made(**more):
     return Processor("in", **{"group_id": "g", "transform": lambda record: None, **more})
+
+
+WRITER = sync.DualWriter(SqliteDatabase(":memory:"), transactional_id="w")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"compression_type": "zstd"}, {"linger_ms": 5}, {"transactional_id": "x"}, {"transaction_timeout_ms": 5000}],
+)
+def test_what_is_the_writers_to_decide_is_refused(option):
+    with pytest.raises(ConfigurationError, match=f"process: {next(iter(option))} is the writer's to decide"):
+        sync_made(writer=WRITER, **option)
+
+
+def test_what_the_consumer_takes_too_is_taken_beside_a_writer():
+    sync_made(writer=WRITER, bootstrap_servers="h:1", client_id="c", max_poll_records=5)
 
 
 def test_options_go_to_the_client_that_knows_them_or_to_both():
@@ -85,6 +107,7 @@ def test_a_wrong_key_is_told_before_anything_is_opened(options, says):
         ({"until_end": "yes"}, "until_end must be True or False"),
         ({"permanent_errors": [5]}, "permanent_errors must be classes of exceptions"),
         ({"writer": object()}, "writer must be a started oncelog.recipes.DualWriter"),
+        ({"writer": WRITER}, "writer must be a writer of the same kind, .*: here oncelog.recipes.DualWriter"),
         ({"dead_letter_topic": b"dead"}, "dead_letter_topic must be text"),
         (
             {"dead_letter_topic": "in.dead letters"},

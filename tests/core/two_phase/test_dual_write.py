@@ -143,7 +143,7 @@ def test_nothing_may_be_sent_after_prepare() -> None:
 def test_calls_that_do_not_fit_are_refused(call: str) -> None:
     with pytest.raises(IllegalState, match="not recovered"):
         getattr(DualWrite(), call)()
-    with pytest.raises(IllegalState, match="a transaction is open"):
+    with pytest.raises(IllegalState, match="a transaction of this writer is open"):
         writing().recover()
 
 
@@ -219,10 +219,56 @@ def test_another_later_state_over_ours_stays_unknown() -> None:
     assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.UNKNOWN)
 
 
+def displaced(machine: DualWrite, by: int | type[OSError]) -> None:
+    answer(
+        machine,
+        (core.PrepareTopic, MINE),
+        (core.StoreState, False),
+        (core.RollbackDatabase, None),
+        (core.ReadState, by if isinstance(by, type) else StoredState(by, NOTHING)),
+    )
+
+
+@pytest.mark.parametrize(("found", "expected"), [(0, None), (1, 1)])
+def test_a_row_that_is_gone_is_no_newer_instance(found: int, expected: int | None) -> None:
+    """Nobody else would abort what this one has prepared; and it goes on, behind a recovery that makes a new row. It is there
+    again where it was deleted in this very transaction."""
+    machine = writing()
+    machine.commit()
+    displaced(machine, by=found)
+    answer(machine, (core.AbortTopic, None))
+    done(machine)
+    assert (machine.phase, machine.outcome, machine.row_version) == (Phase.UNRECOVERED, Outcome.ROLLED_BACK, found)
+    machine.recover()
+    answer(machine, (core.RollbackDatabase, None))
+    assert machine.next_effect() == core.TakeOver(expected)
+    assert machine.row_version is None
+
+
+@pytest.mark.parametrize("ends", [None, IOError])
+def test_a_row_that_was_put_back_fences_an_instance_which_aborts_what_it_prepared(ends: type[OSError] | None) -> None:
+    machine = ready(version=5)
+    machine.begin()
+    answer(machine, (core.BeginDatabase, None), (core.BeginTopic, None))
+    machine.commit()
+    displaced(machine, by=3)
+    answer(machine, (core.AbortTopic, ends))
+    done(machine)
+    assert (machine.phase, machine.outcome, machine.row_version) == (Phase.FENCED, Outcome.ROLLED_BACK, 3)
+
+
+def test_where_nobody_can_say_who_has_the_row_recovery_comes_next() -> None:
+    machine = writing()
+    machine.commit()
+    displaced(machine, by=IOError)
+    done(machine)
+    assert (machine.phase, machine.outcome, machine.row_version) == (Phase.UNRECOVERED, Outcome.ROLLED_BACK, None)
+
+
 def test_a_newer_instance_ends_this_one_and_it_writes_nothing() -> None:
     machine = writing()
     machine.commit()
-    answer(machine, (core.PrepareTopic, MINE), (core.StoreState, False), (core.RollbackDatabase, None))
+    displaced(machine, by=2)
     done(machine)
     assert (machine.phase, machine.outcome) == (Phase.FENCED, Outcome.ROLLED_BACK)
     for call in (machine.begin, machine.recover):

@@ -202,6 +202,8 @@ class CallerDualWriterSink:
 class BlockingProcessor(Processor):
     """A processor in the clients' loop whose transform is called by the thread in `caller.work()`."""
 
+    _is_async = False
+
     def __init__(self, caller: Caller, *topics: Any, **options: Any) -> None:
         self._caller = caller
         super().__init__(*topics, **options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from inspect import iscoroutinefunction
 from typing import Any
 
 from oncelog.client import arguments
@@ -100,6 +101,19 @@ def transactional_id(group_id: str, group_instance_id: str | None, random: Rando
     return f"{group_id}-{uuid_text(random_uuid(random))}"
 
 
+def check_writer(writer: Any, config: Mapping[str, Any], *, is_async: bool) -> None:
+    """Raise InvalidArgument for what is no dual writer of this kind, ConfigurationError for what it decides itself."""
+    if not all(hasattr(writer, name) for name in ("transaction", "recover", "transactional_id")):
+        raise arguments.refuse("writer", writer, "a started oncelog.recipes.DualWriter")
+    if iscoroutinefunction(writer.recover) is not is_async:
+        hint = "oncelog.recipes.DualWriter" if is_async else "oncelog.recipes.sync.DualWriter"
+        raise arguments.refuse("writer", writer, "a writer of the same kind, with or without asyncio", f"here {hint}")
+    for given in config:
+        name = ALIASES.get(given, given)
+        if name in _PRODUCERS and name not in _CONSUMERS and name not in _CODING:
+            raise ConfigurationError(f"process: {given} is the writer's to decide: give it to the DualWriter")
+
+
 def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[..., Any]:
     """What is called. Raises InvalidArgument."""
     if (transform is None) == (transform_batch is None):
@@ -108,8 +122,6 @@ def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[
         )
     if writer is not None and transform_batch is not None:
         raise InvalidArgument("a writer takes `transform`: its rows are rolled back record by record")
-    if writer is not None and not all(hasattr(writer, name) for name in ("transaction", "recover", "transactional_id")):
-        raise arguments.refuse("writer", writer, "a started oncelog.recipes.DualWriter")
     function = transform if transform is not None else transform_batch
     if not callable(function):
         raise arguments.refuse("transform", function, "a function")

@@ -21,6 +21,7 @@ from oncelog.client.option_types import ProcessClientOptions, ProcessOptions
 from oncelog.client.processing.options import (
     STOP_TIMEOUT_MS,
     TRANSFORM_TIMEOUT_MS,
+    check_writer,
     checked_limits,
     client_options,
     dead_letter_of,
@@ -164,6 +165,8 @@ class Processor(RebalanceListener):
         self._machine = Processing(checked_limits(limits))
         self._is_batch = transform_batch is not None
         call = one_function(transform, transform_batch, writer)
+        if writer is not None:
+            check_writer(writer, config, is_async=self._is_async)
         results = how_to_write(options, into_of(into, self._topics), transaction_bytes_max)
         reading = how_to_read(options, permanent_errors)
         self._transformer = self._new_transformer(call, reading, results, transform_timeout_ms, concurrency)
@@ -176,6 +179,7 @@ class Processor(RebalanceListener):
         self._started = asyncio.Event()
         self._statistics_interval_ms = arguments.integer("statistics_interval_ms", statistics_interval_ms, low=1)
 
+    _is_async = True
     _sink: Sink
     _transformer: Transformer
     _outputs: Sequence[Sequence[ProducerRecord]] | None = None  # of what is written next
@@ -411,9 +415,8 @@ class Processor(RebalanceListener):
             log.warning("group %r: %s: %.1000s", self._group_id, step.items[refused.index].place, refused.cause)
             self._machine.refused(refused.index, refused.cause, self._now_ms())
         except RolledBack as rolled_back:
-            log.warning(
-                "group %r: %s: %.1000s", self._group_id, step.items[rolled_back.index].place, rolled_back.failure
-            )
+            place, error = step.items[rolled_back.index].place, rolled_back.failure.error
+            log.warning("group %r: %s failed, and was rolled back: %.1000r", self._group_id, place, error)
             self._machine.rolled_back(rolled_back.index, rolled_back.failure, self._now_ms())
         except NotWritten as failed:
             log.warning("group %r: a transaction was not committed: %s", self._group_id, failed.cause)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from oncelog.errors import ErrorCode, InstanceFenced, InvalidArgument, KafkaError, OutcomeUnknown
+from oncelog.errors import ErrorCode, InstanceFenced, InvalidArgument, KafkaError, NotBegun, OutcomeUnknown
 
 
 class Verdict(Enum):
@@ -83,7 +83,7 @@ def verdict_of(error: BaseException) -> Verdict:
         return Verdict.FENCED
     if isinstance(error, InvalidArgument):
         return Verdict.RECORD
-    if isinstance(error, OutcomeUnknown | OSError):
+    if isinstance(error, OutcomeUnknown | NotBegun | OSError):
         return Verdict.OUTAGE
     if not isinstance(error, KafkaError):
         names = {kind.__name__ for kind in type(error).__mro__}

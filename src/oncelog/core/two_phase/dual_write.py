@@ -144,17 +144,22 @@ class DualWrite:
         self._kept = PreparedTxnState()
         self._commits = False
         self._attempt_count = self._round_count = 0
+        self.row_version: int | None = None  # of who has our row, where we have lost it; 0: there is no row any more
+        self._is_displaced = False  # the row was not ours; whose it is, is being read
 
     # -- what the application calls
 
     def recover(self) -> None:
         """Make both sides agree; nothing where they do. Raises IllegalState inside a transaction, or when fenced."""
         if self.phase in (Phase.WRITING, Phase.PREPARED):
-            raise IllegalState("recover: a transaction is open")
+            raise IllegalState(
+                "a transaction of this writer is open: another one, recover and complete belong behind its block"
+            )
         self._refuse_fenced()
         self._attempt_count = self._round_count = 0
         if self.phase is Phase.READY:
             return
+        self.row_version = None
         if self.phase is Phase.DECIDED and not self._needs_keep:
             self._plan(CompleteTopic(self.prepared_state))
             return
@@ -166,7 +171,7 @@ class DualWrite:
         self._refuse_fenced()
         if self.phase is not Phase.READY:
             raise IllegalState(f"begin: this instance is {self.phase.value}")
-        self.outcome, self._commits = None, False
+        self.outcome, self._commits, self.row_version = None, False, None
         self._plan(BeginDatabase(), BeginTopic())
 
     def check_may_send(self) -> None:
@@ -176,6 +181,8 @@ class DualWrite:
 
     def prepare(self) -> None:
         """No record follows; rows may."""
+        if self.phase is Phase.PREPARED:
+            raise IllegalState("prepare: this transaction is prepared already")
         self.check_may_send()
         self._plan(PrepareTopic())
 
@@ -187,7 +194,9 @@ class DualWrite:
         elif self.phase is Phase.PREPARED:
             self._plan(self._store())
         else:
-            raise IllegalState(f"commit: this instance is {self.phase.value}")
+            raise IllegalState(
+                f"nothing was written: stop gave the transaction up inside its block ({self.phase.value})"
+            )
 
     def abandon(self) -> None:
         """Decide to write nothing; nothing where no transaction is open."""
@@ -278,10 +287,9 @@ class DualWrite:
 
     def _stored(self, is_ours: bool) -> None:
         if not is_ours:
-            # The newer instance finds our transaction prepared and not decided: it is the one to abort it.
             self.outcome = Outcome.ROLLED_BACK
-            self.phase = Phase.FENCED
-            self._plan(RollbackDatabase())
+            self._is_displaced = True
+            self._plan(RollbackDatabase(), ReadState())
             return
         self.phase, self.outcome = Phase.IN_DOUBT, Outcome.UNKNOWN
         self._plan(CommitDatabase())
@@ -305,7 +313,21 @@ class DualWrite:
         self._kept = kept
         self._plan(ReadState())
 
+    def _displaced_by(self, stored: StoredState) -> None:
+        """A newer instance finds our transaction prepared and not decided: it is the one to abort it. Where the row is gone, or
+        an old one was put back, nobody else will."""
+        self._is_displaced, self.row_version = False, stored.instance_version
+        if not stored.instance_version:
+            self._expected_version = None  # whoever comes first makes a new row
+        elif stored.instance_version != self.instance_version:  # (else it was deleted in this very transaction)
+            self.phase = Phase.FENCED
+        if stored.instance_version <= self.instance_version:
+            self._plan(AbortTopic())
+
     def _read(self, stored: StoredState) -> None:
+        if self._is_displaced:
+            self._displaced_by(stored)
+            return
         self._conclude(stored)
         if self.phase is Phase.FENCED:
             return
@@ -326,7 +348,10 @@ class DualWrite:
             self.outcome = Outcome.ROLLED_BACK
 
     def _aborted(self, _: None) -> None:
-        self.phase = Phase.READY
+        if self.row_version is not None:
+            self._lost()
+        else:
+            self.phase = Phase.READY
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[DualWrite, Any], None]]] = {
         BeginTopic: _begun,
@@ -357,7 +382,7 @@ class DualWrite:
     def _lost(self) -> None:
         """Our producer, or what we know of the row, is not to be relied on: recovery from the beginning."""
         self._effects.clear()
-        self._needs_keep = True
+        self._needs_keep, self._is_displaced = True, False
         if self.phase not in (Phase.IN_DOUBT, Phase.FENCED):
             self.phase = Phase.UNRECOVERED
 
