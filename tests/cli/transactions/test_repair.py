@@ -11,6 +11,10 @@ from oncelog import Producer
 from tests.cli.world import Cli
 
 
+def _without_times(shown: str) -> list[str]:
+    return [word for word in shown.split() if not word.endswith(("s", "m"))]
+
+
 def state_of(cli: Cli, transactional_id: str) -> str:
     return str(cli.json("transactions", "describe", transactional_id)["state"])
 
@@ -152,6 +156,32 @@ def test_complete_takes_over_what_a_new_instance_kept(cli: Cli, commit: bool) ->
     assert "was initialised since" in cli(*command, wrong, "--commit", "-y", status=1).stderr
     cli(*command, state, "--commit" if commit else "--abort", "-y")
     assert len(values(cli, name)) == (3 if commit else 0)
+
+
+def test_a_state_of_another_transaction_touches_nobody(cli: Cli) -> None:
+    """It fenced a living producer, and its transaction, which had a timeout, had none any more."""
+    name = cli.create("repair-mistyped")
+    command = ("transactions", "complete", "--transactional-id", name, "--state")
+
+    async def in_the_middle() -> tuple[str, str, str, str]:
+        async with Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id=name) as producer:
+            async with producer.transaction():
+                await producer.send(name, b"1")
+            async with producer.transaction():
+                await producer.send_and_wait(name, b"2")
+                before = await asyncio.to_thread(cli, "transactions", "describe", name)
+                state = await asyncio.to_thread(cli.json, "transactions", "describe", name)
+                stale = f"{state['producer_id']}:{state['producer_epoch'] - 1}"
+                refused = await asyncio.to_thread(cli, *command, stale, "--abort", "-y", status=1)
+                after = await asyncio.to_thread(cli, "transactions", "describe", name)
+            return stale, refused.stderr, _without_times(before.stdout), _without_times(after.stdout)
+
+    stale, told, before, after = asyncio.run(in_the_middle())
+    assert before == after
+    assert f"{name} was initialised since {stale}, nothing was done: its open transaction is " in told
+    assert values(cli, name) == ["1", "2"]
+    told = cli(*command, stale, "--commit", "-y", status=1).stderr
+    assert f"nothing was done: it is CompleteCommit; how {stale} ended" in told
 
 
 def test_a_prepared_transaction_is_not_ended_without_its_decision(cli: Cli) -> None:

@@ -294,6 +294,7 @@ async def end_as_decided(
     try:
         await admin.end_transaction(transactional_id, state, commit)
     except (ProducerFenced, InvalidProducerEpoch):
+        await _check_is_kept(admin, transactional_id, state)
         await _complete_kept(settings, transactional_id, state, commit=commit)
     except InvalidPidMapping as error:
         raise Failed(f"{transactional_id} has no transaction {state}: {described}") from error
@@ -314,6 +315,18 @@ def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit
     if found.state.endswith("Abort" if commit else "Commit"):
         return f"transaction {state} is over, and not that way"
     return "" if found.state.endswith(("Commit", "Abort")) else "it has no open transaction"
+
+
+async def _check_is_kept(admin: Admin, transactional_id: str, state: PreparedTxnState) -> None:
+    """Raise Failed unless that transaction is still open. Taking over fences who has another one open, and takes its timeout away."""
+    found = (await admin.describe_transactions([transactional_id]))[transactional_id]
+    if found.state != "Ongoing":
+        text = f"it is {found.state}; how {state} ended `oncelog transactions history` tells"
+    elif (found.producer_id, found.producer_epoch) != (state.producer_id, state.producer_epoch):
+        text = f"its open transaction is {found.producer_id}:{found.producer_epoch}"
+    else:
+        return
+    raise Failed(f"{transactional_id} was initialised since {state}, nothing was done: {text}")
 
 
 async def _complete_kept(settings: Settings, transactional_id: str, state: PreparedTxnState, *, commit: bool) -> None:
