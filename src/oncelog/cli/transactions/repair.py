@@ -318,7 +318,7 @@ def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit
 
 
 async def _check_is_kept(admin: Admin, transactional_id: str, state: PreparedTxnState) -> None:
-    """Raise Failed unless that transaction is still open. Taking over fences who has another one open, and takes its timeout away."""
+    """Raise Failed unless that one is still open. Taking over fences who has another one, which then has no timeout either."""
     found = (await admin.describe_transactions([transactional_id]))[transactional_id]
     if found.state != "Ongoing":
         text = f"it is {found.state}; how {state} ended `oncelog transactions history` tells"
