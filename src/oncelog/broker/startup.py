@@ -17,6 +17,7 @@ from oncelog.broker.config.addresses import address_from, listen_addresses
 from oncelog.broker.config.config import ConfigInvalid, properties_from
 from oncelog.broker.gauges import watch_event_loop
 from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.partitions.partition_directories import owners
 from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
 from oncelog.core.processes.process_plan import move_under_way
@@ -157,7 +158,8 @@ async def load_cluster_metadata(parts: Assembly) -> None:
     files, directory, store = parts.host.files, parts.node.data_directory, parts.node.store
     if isinstance(store, MetadataStore):
         try:
-            store.open(is_clean=files.exists(f"{directory}/{CLEAN_SHUTDOWN}"))
+            is_clean = files.exists(f"{directory}/{CLEAN_SHUTDOWN}")
+            store.open(is_clean=is_clean, owners=lambda: owners(files, directory))
         except (MalformedMessage, CorruptBatch) as error:
             raise DamagedLog(f"cluster metadata: {error}; {KAFKAS}") from error
     parts.node.partitions.read_checkpoints()

@@ -11,7 +11,9 @@ from evidence.world.files import Keep, PowerCut, SimFiles, SimSyncer
 from oncelog.broker.metadata import metadata_store
 from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE
+from oncelog.errors import DamagedLog
 from oncelog.host.tasks import Tasks
+from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN
 from oncelog.log.open_files import OpenFiles
 from oncelog.wire.log_records.cluster_metadata import (
     ConfigRecord,
@@ -180,5 +182,81 @@ def test_a_stop_waits_for_a_change_whose_client_went_away(tmp_path):
         assert (tmp_path / ".kafka_cleanshutdown").exists()
         async with broker_and_client(tmp_path) as (broker, _):
             assert list(broker.metadata.topics) == ["t"]
+
+    run(work())
+
+
+@pytest.mark.parametrize("at", ["its last byte", "its first", "the middle"])
+def test_a_last_change_that_is_damaged_is_no_torn_end_where_a_partition_shows_that_it_was_synced(at):
+    """It was cut off: the topic was gone, its partitions moved aside, and the next producer made an empty one of its name."""
+    first, last = bytes([1]) * 16, bytes([2]) * 16
+    files = new_files("damage")
+
+    async def work() -> int:
+        store = store_on(files)
+        for index, topic_id in enumerate((first, last)):
+            path = f"data/{DIRECTORY}/{log_files(files)[0]}"
+            before = files.size_of(path)
+            async with store.changing():
+                await store.append([TopicRecord(name=f"t{index}", topic_id=topic_id, partition_count=1)])
+        return before
+
+    before = asyncio.run(work())
+    path = f"data/{DIRECTORY}/{log_files(files)[0]}"
+    size_bytes = files.size_of(path)
+    position = {"its last byte": size_bytes - 1, "its first": before + 17, "the middle": (before + size_bytes) // 2}[at]
+    files.kill()
+    data = bytearray(files.read_whole(path))
+    data[position] ^= 1
+    files.open(path).write_at(position, data[position : position + 1])
+
+    def opened(owners: dict[str, bytes]) -> MetadataStore:
+        store = MetadataStore(OpenFiles(files), "data", SimSyncer(), Clock(), Tasks(lambda _error: None))
+        store.open(is_clean=False, owners=lambda: owners)
+        return store
+
+    for _ in range(2):  # nothing was cut by the first start
+        with pytest.raises(DamagedLog, match=f"bad batch at position {before}, and without it data/t1-0 is of no topic"):
+            opened({"data/t0-0": first, "data/t1-0": last})
+    assert list(opened({"data/t0-0": first}).metadata.topics) == ["t0"], "torn: nothing was made for it yet"
+
+
+def test_a_partition_of_a_topic_that_was_deleted_is_no_sign_of_damage():
+    files, topic_id = new_files("deleted"), bytes([1]) * 16
+
+    async def work() -> None:
+        store = store_on(files)
+        for change in (
+            TopicRecord(name="t", topic_id=topic_id, partition_count=1),
+            RemoveTopicRecord(topic_id=topic_id),
+            TopicRecord(name="u", topic_id=bytes([2]) * 16, partition_count=1),
+        ):
+            async with store.changing():
+                await store.append([change])
+
+    asyncio.run(work())
+    path = f"data/{DIRECTORY}/{log_files(files)[0]}"
+    files.kill()
+    files.open(path).truncate(files.size_of(path) - 1)
+    store = MetadataStore(OpenFiles(files), "data", SimSyncer(), Clock(), Tasks(lambda _error: None))
+    store.open(is_clean=False, owners=lambda: {"data/t-0": topic_id})
+    assert not store.metadata.topics
+
+
+def test_a_broker_refuses_the_start_and_says_what_can_be_done(tmp_path):
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("early")
+            await client.create("payments")
+            await client.produce("payments", "acknowledged")
+        (tmp_path / CLEAN_SHUTDOWN).unlink()  # as if it had been killed
+        log = next((tmp_path / DIRECTORY).glob("*.log"))
+        data = bytearray(log.read_bytes())
+        data[data.rindex(b"payments")] ^= 1
+        log.write_bytes(data)
+        with pytest.raises(DamagedLog, match=r"payments-0 is of no topic .1 such directories.: restore it"):
+            async with broker_and_client(tmp_path):
+                pass
+        assert (tmp_path / "payments-0").exists()
 
     run(work())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from evidence.world.files import Keep, SimFiles
 
-from oncelog.broker.partitions.partition_directories import settle
+from oncelog.broker.partitions.partition_directories import owners, settle
 from oncelog.broker.partitions.partition_files import begin_directory
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.log.checkpoint_files import (
@@ -136,3 +136,14 @@ def test_a_damaged_id_is_written_anew_and_the_partition_goes_on(bit: int, caplog
     world.files.crash(Keep.NONE)
     assert partition_metadata_from_bytes(world.files.read_whole(metadata_path("data/t-0"))) == ID
     assert "data/t-0/partition.metadata is damaged" in caplog.text
+
+
+def test_who_says_whose_it_is_without_what_was_deleted_or_moved_aside() -> None:
+    world = World()
+    world.directory("t-0", ID)
+    world.directory("t-1", None)
+    for name in ("u-0", "u-0-stray", "v-0.id-delete", "__cluster_metadata-0", "w-x"):
+        world.directory(name, OTHER_ID)
+    world.directory("damaged-0", OTHER_ID)
+    world.files.open(metadata_path("data/damaged-0")).write_at(0, b"\xff\xff")
+    assert owners(world.files, "data") == {"data/t-0": ID, "data/u-0": OTHER_ID}

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
@@ -31,7 +31,13 @@ from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.recovery import recover
 from oncelog.log.torn_tail import valid_batches
-from oncelog.wire.log_records.cluster_metadata import MetadataRecord, record_from_value, record_to_value
+from oncelog.wire.log_records.cluster_metadata import (
+    MetadataRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    record_from_value,
+    record_to_value,
+)
 from oncelog.wire.record_batch import RecordBatch, batches, build_batch
 
 _log = logging.getLogger("oncelog.metadata")
@@ -74,14 +80,17 @@ class MetadataStore:
         self._appending: asyncio.Task[StorageError | None] | None = None
         self._log: PartitionLog | None = None
 
-    def open(self, *, is_clean: bool) -> None:
-        """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch."""
+    def open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]] = dict) -> None:
+        """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch.
+
+        `owners`: the directories of partitions, with the ids of the topics that they say they are of.
+        """
         try:
-            self._open(is_clean=is_clean)
+            self._open(is_clean=is_clean, owners=owners)
         except DamagedLog as error:
             raise DamagedLog(f"{error}: {WAY_OUT}") from error
 
-    def _open(self, *, is_clean: bool) -> None:
+    def _open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]]) -> None:
         # What is synced inside is lost with the directory's own name.
         bring_back(self._files.files, self._data_directory)
         if self._files.files.exists(f"{self._data_directory}/{RECOVERY_POINTS}") and self._has_nothing():
@@ -92,7 +101,7 @@ class MetadataStore:
         elif not is_clean:  # the process that made it may have been killed here, or that sync have failed
             make_names_again(self._files.files, self._data_directory, [DIRECTORY])
         if not is_clean:
-            self._refuse_damage()
+            self._refuse_damage(owners)
         config = LogConfig(retention_ms=-1)
         report = recover(self._files, self._directory, config, Partition(), is_clean=is_clean)
         for note in report.notes:
@@ -110,9 +119,11 @@ class MetadataStore:
         names = files.list(self._directory) if files.exists(self._directory) else []
         return not any(name.endswith(".log") and files.size_of(f"{self._directory}/{name}") for name in names)
 
-    def _refuse_damage(self) -> None:
+    def _refuse_damage(self, owners: Callable[[], Mapping[str, bytes]]) -> None:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
         # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
+        # So is a last one without which a partition's directory is of no topic: that is made when the topic is synced.
+        named, torn = set[bytes](), ""
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
@@ -120,10 +131,16 @@ class MetadataStore:
                 due_offset = int(name.removesuffix(".log"))
                 for batch in batches(data[:position]):
                     due_offset = batch.end_offset
+                    named.update(_topics_named(batch))
+                torn = f"{self._directory}/{name}: bad batch at position {position}" if position < len(data) else torn
                 if valid_batches(data[position + 1 :], due_offset + 1):
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )
+
+        orphans = [path for path, owner in owners().items() if owner not in named] if torn else []
+        if orphans:
+            raise DamagedLog(f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories)")
 
     @property
     def end_offset(self) -> int:
@@ -265,6 +282,13 @@ def records_in(batch: RecordBatch) -> list[MetadataRecord]:
             raise CorruptBatch("cluster metadata has no tombstones")
         found.append(record_from_value(record.value))
     return found
+
+
+def _topics_named(batch: RecordBatch) -> Iterator[bytes]:
+    for record in batch.records():
+        said = record_from_value(record.value or b"")
+        if isinstance(said, TopicRecord | RemoveTopicRecord):
+            yield said.topic_id
 
 
 def whole_size_bytes(data: bytes) -> int:

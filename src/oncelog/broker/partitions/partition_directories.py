@@ -79,6 +79,12 @@ def partition_directories(files: Files, data_directory: str, metadata: ClusterMe
     return found
 
 
+def owners(files: Files, data_directory: str) -> dict[str, bytes]:
+    """The directories of partitions (not of deleted topics, not those that were moved aside) that say of which topic they are."""
+    paths = [f"{data_directory}/{each}" for each in files.list(data_directory) if _named(each) is not NOBODY]
+    return {path: owner for path in paths if (owner := _owner(files, path))}
+
+
 def settle(
     files: Files,
     data_directory: str,
