@@ -216,7 +216,9 @@ def test_a_last_change_that_is_damaged_is_no_torn_end_where_a_partition_shows_th
         return store
 
     for _ in range(2):  # nothing was cut by the first start
-        with pytest.raises(DamagedLog, match=f"bad batch at position {before}, and without it data/t1-0 is of no topic"):
+        with pytest.raises(
+            DamagedLog, match=f"bad batch at position {before}, and without it data/t1-0 is of no topic"
+        ):
             opened({"data/t0-0": first, "data/t1-0": last})
     assert list(opened({"data/t0-0": first}).metadata.topics) == ["t0"], "torn: nothing was made for it yet"
 
