@@ -17,7 +17,7 @@ from fastapi import FastAPI, HTTPException, Path, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, PositiveInt
 
-from oncelog.errors import InstanceFenced, KafkaError, OutcomeUnknown
+from oncelog.errors import InstanceFenced, KafkaError, NotBegun, OutcomeUnknown
 from oncelog.recipes import SqliteDatabase
 from oncelog.recipes.sync import DualWriter
 
@@ -98,7 +98,13 @@ def create_app(file: str = "orders.sqlite3", bootstrap_servers: str = "127.0.0.1
         """Nothing was written, or (OutcomeUnknown) nobody knows: the same PUT again is right in both cases."""
         return JSONResponse({"detail": str(error)}, 503, headers={"Retry-After": "1"})
 
-    handled: tuple[type[Exception], ...] = (KafkaError, OutcomeUnknown, InstanceFenced, sqlite3.OperationalError)
+    handled: tuple[type[Exception], ...] = (
+        KafkaError,
+        NotBegun,
+        OutcomeUnknown,
+        InstanceFenced,
+        sqlite3.OperationalError,
+    )
     for kind in handled:
         app.add_exception_handler(kind, try_again)
     return app

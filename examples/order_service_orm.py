@@ -19,7 +19,7 @@ from sqlalchemy.exc import IntegrityError, OperationalError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
-from oncelog.errors import InstanceFenced, KafkaError, OutcomeUnknown
+from oncelog.errors import InstanceFenced, KafkaError, NotBegun, OutcomeUnknown
 from oncelog.recipes import AsyncSqlAlchemyDatabase, DualWriter
 
 TOPIC = "orm-orders"
@@ -101,7 +101,13 @@ def create_app(url: str = os.environ.get("DATABASE", ""), bootstrap_servers: str
         return JSONResponse({"detail": str(error)}, 503, headers={"Retry-After": "1"})
 
     refusals: tuple[type[Exception], ...] = (AnotherOrder, IntegrityError)
-    passing: tuple[type[Exception], ...] = (KafkaError, OutcomeUnknown, InstanceFenced, OperationalError)
+    passing: tuple[type[Exception], ...] = (
+        KafkaError,
+        NotBegun,
+        OutcomeUnknown,
+        InstanceFenced,
+        OperationalError,
+    )
     for kind in refusals:
         app.add_exception_handler(kind, refused)
     for kind in passing:
