@@ -14,8 +14,10 @@ from typing import Any
 
 import httpx
 import pytest
+from evidence.world.pausing_database import PausingDatabase
 
 from oncelog import TopicPartition, sync
+from oncelog.recipes import DualWriter
 from oncelog.testing import TestBroker
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -209,12 +211,29 @@ def test_the_table_and_the_topic_tell_the_same(
 # docs/dual-writes.md
 
 
+async def placed(names: dict[str, Any], broker: str) -> tuple[bool, bool]:
+    """With a database that answers, and with one that does not."""
+    database, names["limit_s"] = PausingDatabase(), [60.0]
+    async with DualWriter(database, transactional_id="place", bootstrap_servers=broker) as writer:
+        answered = await names["place"](writer, b"1")
+        database.begin = asyncio.Event().wait  # type: ignore[assignment]
+        names["limit_s"] = [0.01]
+        found = answered, await names["place"](writer, b"2")
+    await database.close()
+    return found
+
+
 def test_the_tutorials_code_runs(tmp_path: pathlib.Path, broker: str) -> None:
-    first, second = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "dual-writes.md").read_text(), re.DOTALL)
+    first, interrupted, second = re.findall(
+        r"```python\n(.*?)```", (ROOT / "docs" / "dual-writes.md").read_text(), re.DOTALL
+    )
     file = tmp_path / "orders.sqlite3"
     names: dict[str, Any] = {}
     exec(first, names)
     names["run"](broker, str(file))
     assert events(broker, "orders") == [b"4711"]
+    assert "asyncio.timeout(2)" in interrupted
+    exec(interrupted.replace("asyncio.timeout(2)", "asyncio.timeout(limit_s[0])"), names)
+    assert asyncio.run(placed(names, broker)) == (True, False)
     exec(second.replace("sqlite:///orders.sqlite3", f"sqlite:///{file}").replace("127.0.0.1:9092", broker), names)
     assert names["found"] == []
