@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from oncelog.cli.output import printable
 from oncelog.cli.watch.looks import Seen
-from oncelog.cli.watch.screen import holder_name, transaction_rows
+from oncelog.cli.watch.screen import holder_name, rings, transaction_rows
 from oncelog.core.diagnosis.watching import STOPPED, WORDS
 from oncelog.core.exposition import NamedFamily, exposition
 from oncelog.host.http_endpoint import NOT_FOUND
@@ -26,7 +26,9 @@ FAILED_LOOKS = NamedFamily("oncelog_watch_failed_looks_total", "counter", "Looks
 LAST_LOOK = NamedFamily("oncelog_watch_last_look_timestamp_seconds", "gauge", "When a look was last answered.")
 NOT_READ = NamedFamily("oncelog_watch_not_read", "gauge", "Questions of the last look without an answer.")
 PARTITIONS = NamedFamily("oncelog_watch_partitions", "gauge", "Watched partitions, by state.")
-ALERTS = NamedFamily("oncelog_watch_alerts", "gauge", "Partitions that are held back for longer than --alert-after.")
+ALERTS = NamedFamily(
+    "oncelog_watch_alerts", "gauge", "What rings: held back, offline, stuck or silent for --alert-after."
+)
 OPEN = NamedFamily("oncelog_watch_open_transactions", "gauge", "Transactions that are open, by verdict.")
 OLDEST = NamedFamily("oncelog_watch_oldest_transaction_seconds", "gauge", "The age of the oldest open transaction.")
 GROUPS = NamedFamily("oncelog_watch_blocked_groups", "gauge", "Groups that read a partition that stands still.")
@@ -106,7 +108,7 @@ def _families_of(seen: Seen) -> Iterator[tuple[NamedFamily, list[Sample]]]:
     ]
     yield NOT_READ, [("", {}, len(seen.not_read))]
     yield PARTITIONS, [("", {"state": word}, picture.count(word)) for word in WORDS]
-    yield ALERTS, [("", {}, len(picture.alerts))]
+    yield ALERTS, [("", {}, len(rings(seen)))]
     yield OPEN, [("", {"verdict": word}, n) for word, n in (verdicts | {"hanging": len(hanging)}).items()]
     yield OLDEST, [("", {}, (rows[0]["age_ms"] if rows else 0) / 1000)]
     yield GROUPS, [("", {}, len({each.name for each in seen.groups}))]

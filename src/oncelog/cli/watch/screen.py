@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Name, Settings
 from oncelog.cli.durations import duration_text, moment_text
 from oncelog.cli.output import cell, columns, counted, printable
 from oncelog.cli.transactions.group_scope import listed
+from oncelog.cli.watch.alarms import MARKER_STUCK, SILENT, Alarm
+from oncelog.cli.watch.alarms import OFFLINE as NOT_SERVED
 from oncelog.cli.watch.looks import Seen
 from oncelog.cli.why.words import Told, row, told
 from oncelog.core.diagnosis.causes import Cause, causes
@@ -123,7 +125,7 @@ def document(settings: Settings, seen: Seen, older_than_ms: int) -> dict[str, An
         "partitions": {word: seen.picture.count(word) for word in WORDS},
         "open_transactions": seen.open_count,
         "blocked": blocked_rows(seen, seen.picture.blocked[:TOLD_MAX]),
-        "alerts": [str(each.where) for each in seen.picture.alerts[:TOLD_MAX]],
+        "alerts": rings(seen)[:TOLD_MAX],
         "transactions": transaction_rows(seen)[:TOLD_MAX],
         "groups": [
             {
@@ -151,6 +153,14 @@ def failed_document(time_ms: int, error: str, message: str) -> dict[str, Any]:
         **nothing,
         "not_read": [{"what": "the cluster", "error": error, "why": message}],
     }
+
+
+def rings(seen: Seen) -> list[str]:
+    """What rings: partitions, and what else does not stand on one."""
+    names = [str(each.where) for each in seen.picture.alerts]
+    for each in seen.ringing.now:
+        names += [str(at) for at in each.where] or [each.name]
+    return list(dict.fromkeys(names))
 
 
 def screen(settings: Settings, seen: Seen, older_than_ms: int) -> str:
@@ -212,4 +222,49 @@ def alert_lines(settings: Settings, seen: Seen, older_than_ms: int) -> list[str]
         lines.append(f"alert: {where} held back for {lasting} by {name}{command}")
     if seen.picture.over:
         lines.append(f"over: {listed(each.where for each in seen.picture.over)} is held back no longer")
-    return lines
+    lines += [f"alert: {each}" for each in _alarm_texts(settings, seen.ringing.rung)]
+    return lines + [f"over: {each}" for each in _over_texts(seen.ringing.over)]
+
+
+def _alarm_texts(settings: Settings, rung: Iterable[Alarm]) -> list[str]:
+    """What began to ring, with the command that shows more; partitions of one topic together."""
+    texts, offline = [], _offline_by_topic(rung)
+    for topic, alarms in offline.items():
+        shown = settings.repair("topics", "describe", Name(topic), "-o", "wide")
+        where = listed(at for each in alarms for at in each.where)
+        texts.append(f"{where} {_is(alarms)} offline{_lasting(max(each.lasting_ms for each in alarms))}: {shown}")
+    for each in rung:
+        if each.kind == MARKER_STUCK and each.owner is not None:
+            age = f", open for {duration_text(each.owner.duration_ms)}" if each.owner.duration_ms is not None else ""
+            shown = settings.repair("transactions", "describe", Name(each.name))
+            where = f" on {listed(each.where)}" if each.where else ""
+            texts.append(f"markers of {each.name} ({each.owner.state}{age}) do not arrive{where}: {shown}")
+        elif each.kind == SILENT:
+            shown = settings.repair("transactions", "list")
+            texts.append(f"{each.name} could not be read{_lasting(each.lasting_ms)}: {shown}")
+    return texts
+
+
+def _over_texts(over: Iterable[Alarm]) -> list[str]:
+    texts = [
+        f"{listed(at for each in alarms for at in each.where)} {_is(alarms)} offline no longer"
+        for alarms in _offline_by_topic(over).values()
+    ]
+    texts += [f"markers of {each.name} are no longer late" for each in over if each.kind == MARKER_STUCK]
+    return texts + [f"{each.name} can be read again" for each in over if each.kind == SILENT]
+
+
+def _offline_by_topic(alarms: Iterable[Alarm]) -> dict[str, list[Alarm]]:
+    found: dict[str, list[Alarm]] = {}
+    for each in alarms:
+        if each.kind == NOT_SERVED:
+            found.setdefault(each.where[0].topic, []).append(each)
+    return found
+
+
+def _is(alarms: Sequence[Alarm]) -> str:
+    return "is" if len(alarms) == 1 else "are"
+
+
+def _lasting(lasting_ms: int) -> str:
+    return f" for {duration_text(lasting_ms)}" if lasting_ms else ""

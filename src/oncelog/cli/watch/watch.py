@@ -15,6 +15,7 @@ from oncelog.cli.command import Command, Settings, hint_for, pause
 from oncelog.cli.durations import DURATION
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, error_name, is_terminal, json_text
+from oncelog.cli.watch.alarms import Alarms
 from oncelog.cli.watch.exporter import Exporter
 from oncelog.cli.watch.looks import Looks, Seen
 from oncelog.cli.watch.screen import alert_lines, document, failed_document, screen
@@ -48,7 +49,7 @@ LOOPBACK = "127.0.0.1"
     "alert_after_ms",
     type=DURATION,
     default=ALERT_AFTER_MS,
-    help="A line on stderr for what is held back for so long [default: 30s].",
+    help="A line on stderr for what is held back, offline or stuck for so long [default: 30s].",
 )
 @click.option(
     "--metrics-port", type=WholeNumberRange(0, 65535), help=f"Numbers for Prometheus at http://{LOOPBACK}:PORT/metrics."
@@ -76,10 +77,10 @@ async def watch(
     if exit_code and not once:
         raise click.UsageError("--exit-code needs --once: what goes on has no exit status")
     patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
-    watcher = _Watcher(patient, topics, older_than_ms, alert_after_ms)
+    watcher = _Watcher(patient, topics, older_than_ms, Alarms(alert_after_ms, is_only_look=once), alert_after_ms)
     if once:
         seen = await watcher.look_once()
-        if exit_code and seen.picture.alerts:
+        if exit_code and (seen.picture.alerts or seen.ringing.now):
             ctx.exit(EXIT_FOUND)
         if seen.not_read:
             ctx.exit(EXIT_FAILURE)
@@ -107,11 +108,13 @@ async def _exported(settings: Settings, exporter: Exporter, port: int | None) ->
 class _Watcher:
     """Looks, and tells what was seen."""
 
-    def __init__(self, settings: Settings, topics: tuple[str, ...], older_than_ms: int, alert_after_ms: int) -> None:
+    def __init__(
+        self, settings: Settings, topics: tuple[str, ...], older_than_ms: int, alarms: Alarms, alert_after_ms: int
+    ) -> None:
         self.exporter = Exporter()
         self._settings = settings
         self._older_than_ms = older_than_ms
-        self._looks = Looks(topics, Watching(alert_after_ms))
+        self._looks = Looks(topics, Watching(alert_after_ms), alarms)
         self._has_looked = False
         self._is_printing = False
 
