@@ -88,7 +88,9 @@ def test_who_may_not_see_owners_is_told_of_no_abort(tmp_path: pathlib.Path) -> N
         assert [(each["kind"], each["transactional_id"]) for each in found["causes"]] == [("unknown owner", None)]
         assert "abort" not in found["causes"][0]["command"]
         root("acls", "remove", "--topic", "seen", "--principal", "User:tina", "-y")
-        assert tina.json("watch", "--once")["partitions"] == {"active": 0, "waiting": 0, "stopped": 0, "offline": 0}
+        blind = tina.json("watch", "--once", "--exit-code", status=1)
+        assert blind["partitions"] == {"active": 0, "waiting": 0, "stopped": 0, "offline": 0}
+        assert (blind["verdict"], blind["not_read"][0]["why"]) == ("unknown", "you may not see all topics")
 
 
 async def _leave_open(options: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, record_time_from_text
+from oncelog.cli.hidden import GROUPS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.outcomes import each_of
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
@@ -49,6 +51,8 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     async with open_admin(settings) as admin:
         found = await admin.list_groups(states=states, unreachable=unreachable)
         away = await coordinators_away(admin, settings, OFFSETS_TOPIC, "groups", unreachable)
+        everything = partial(admin.list_groups, unreachable={}) if states else None
+        is_hidden = not found and not away and await nothing_seen(admin, settings, GROUPS, everything)
     rows = [
         {
             "group": group.group_id,
@@ -62,7 +66,7 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     settings.out.rows(
         columns("group", "state", "type", "protocol", "coordinator"),
         rows,
-        empty=none_of_those_asked("there are no groups", away, "coordinators"),
+        empty=none_that_may_be_seen(none_of_those_asked("there are no groups", away, "coordinators"), is_hidden),
     )
     if away:
         ctx.exit(EXIT_FAILURE)

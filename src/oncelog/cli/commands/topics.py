@@ -9,6 +9,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import record_time_from_text
+from oncelog.cli.hidden import TOPICS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.outcomes import each_of, pairs_of
 from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
@@ -34,6 +35,7 @@ async def list_topics(settings: Settings, internal: bool) -> None:
     """All topics."""
     async with open_admin(settings) as admin:
         found = await admin.list_topics(include_internal=internal)
+        is_hidden = not found and await nothing_seen(admin, settings, TOPICS)
     rows = [
         {
             "topic": topic.name,
@@ -48,7 +50,7 @@ async def list_topics(settings: Settings, internal: bool) -> None:
     settings.out.rows(
         columns("topic", "partitions", "replication", "internal", wide=["topic_id", "offline"]),
         rows,
-        empty="there are no topics",
+        empty=none_that_may_be_seen("there are no topics", is_hidden),
     )
     name_offline(settings, found.values())
 

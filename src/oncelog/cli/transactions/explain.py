@@ -12,6 +12,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
+from oncelog.cli.hidden import TOPICS, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
@@ -92,6 +93,7 @@ async def explain(
         holders = [holder for holder in holders if holder not in young]
         looked_at = set(where)
         offline = sorted({*unreadable, *(at for at in offline_partitions(topics.values()) if at in looked_at)})
+        is_blind = not topics and await nothing_seen(admin, settings, TOPICS)
     if scope is not None:
         _note_scope(settings, scope, where)
     with settings.out.stream() as emit:
@@ -108,6 +110,10 @@ async def explain(
     elif young:
         text = f"nothing is held back for longer than {duration_text(older_than_ms)}"
         settings.out.note(f"{text}: {counted(len(young), 'open transaction')} on {counted(len(where), 'partition')}")
+    elif is_blind:
+        settings.out.note("nothing was looked at: there are no topics that you may see")
+        if exit_code:
+            ctx.exit(EXIT_FAILURE)
     else:
         settings.out.note(f"nothing is held back: no open transactions on {counted(len(where), 'partition')}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ import click
 from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
+from oncelog.cli.hidden import TRANSACTIONAL_IDS, nothing_seen
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, columns
 from oncelog.cli.unreadable import coordinators_away, none_of_those_asked
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
@@ -53,13 +55,19 @@ async def in_doubt(
     async with open_admin(settings) as admin:
         away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
     found, results = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
+    is_hidden = False
+    if not found and not away:
+        async with open_admin(settings) as admin:
+            is_hidden = await nothing_seen(
+                admin, settings, TRANSACTIONAL_IDS, partial(admin.list_transactions, unreachable={})
+            )
     if metrics:
         from oncelog.recipes.janitor import metrics_text
 
         click.echo(metrics_text(found), nl=False)
     else:
-        _show(settings, found, results, away)
-    if away or any(each not in RESULTS.values() for each in results.values()):
+        _show(settings, found, results, away, is_hidden)
+    if away or (is_hidden and exit_code) or any(each not in RESULTS.values() for each in results.values()):
         ctx.exit(EXIT_FAILURE)
     if found and exit_code:
         ctx.exit(EXIT_FOUND)
@@ -124,9 +132,12 @@ def _confirmed(settings: Settings, found: list[InDoubt]) -> bool:
     return settings.confirm(f"as the database says, and fencing their instances: {what}", "resolve")
 
 
-def _show(settings: Settings, found: list[InDoubt], results: Mapping[str, str], away: list[str]) -> None:
+def _show(
+    settings: Settings, found: list[InDoubt], results: Mapping[str, str], away: list[str], is_hidden: bool
+) -> None:
     rows = in_doubt_rows(found, results)
     none = none_of_those_asked("no transaction is in doubt", away, "coordinators")
+    none = f"{none}, of the ids that you may see" if is_hidden else none
     settings.out.rows(columns(*SHOWN, wide=["partitions"]), rows, empty=none)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION
+from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
 from oncelog.cli.partitions import partitions_of
@@ -82,6 +84,9 @@ async def list_transactions(
         except InvalidRegularExpression as error:
             raise click.UsageError(f"--pattern {pattern}: the broker takes it for no regular expression") from error
         away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", unreachable)
+        is_filtered = bool(states or producer_ids or pattern)
+        everything = partial(admin.list_transactions, unreachable={}) if is_filtered else None
+        is_hidden = not found and not away and await nothing_seen(admin, settings, TRANSACTIONAL_IDS, everything)
     rows = [
         {
             "transactional_id": each.transactional_id,
@@ -94,9 +99,9 @@ async def list_transactions(
     settings.out.rows(
         columns("transactional_id", "coordinator", "producer_id", "state"),
         rows,
-        empty=none_of_those_asked("no transactional ids", away, "coordinators"),
+        empty=none_that_may_be_seen(none_of_those_asked("no transactional ids", away, "coordinators"), is_hidden),
     )
-    if away:
+    if away or (is_hidden and exit_code):
         ctx.exit(EXIT_FAILURE)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
@@ -261,6 +266,12 @@ async def find_hanging(
         )
         owners = await owners_of(admin, {each.producer_id for each in found})
         hidden = await admin.why_owners_may_be_hidden() if any(each.producer_id not in owners for each in found) else []
+        is_blind = (
+            not found
+            and topic is None
+            and not await admin.list_topics(include_internal=True)
+            and await nothing_seen(admin, settings, TOPICS)
+        )
     rows = [hanging_row(settings, each, owners.get(each.producer_id), hidden) for each in found]
     for reason in hidden:
         settings.out.note(f"what has no owner here may have one: {reason}")
@@ -269,12 +280,12 @@ async def find_hanging(
     settings.out.rows(
         [*columns(*names), *wide, Column("repair")],
         rows,
-        empty=none_of_those_asked("no hanging transactions", unreadable, "partitions"),
+        empty=none_that_may_be_seen(none_of_those_asked("no hanging transactions", unreadable, "partitions"), is_blind),
     )
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
-    if unreadable:
+    if unreadable or (is_blind and exit_code):
         ctx.exit(EXIT_FAILURE)
 
 

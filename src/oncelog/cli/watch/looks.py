@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from oncelog.cli.command import pause
+from oncelog.cli.hidden import TOPICS, why_not_all
 from oncelog.cli.output import error_name
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.unreadable import WHY_OFFLINE
@@ -100,6 +101,8 @@ class Looks:
             looking.not_read.append(
                 NotRead(f"topic {name}", "UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic, or you may not see it")
             )
+        if not views and not self._topics and (reason := await why_not_all(admin, TOPICS)):
+            looking.not_read.append(NotRead("topics", "TOPIC_AUTHORIZATION_FAILED", reason))
         coordinators = {name: topics[name] for name in COORDINATOR_TOPICS if name in topics}
         offline = offline_partitions((views | coordinators).values())
         looking.not_read += _not_served(offline, topics)
