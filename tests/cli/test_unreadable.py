@@ -105,6 +105,7 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
                 "no transaction is in doubt",
                 of_transactions,
             ),
+            (("transactions", "find-hanging", "--topic", "t"), "no hanging transactions", of_transactions),
             (("groups", "list"), "there are no groups", of_groups),
         ):
             shown = cli(*command, status=1)

@@ -114,5 +114,20 @@ def test_a_hanging_transaction_is_found_with_its_repair(cli: Cli, ghost: int, st
 def test_what_is_not_hanging_long_enough(cli: Cli, ghost: int) -> None:
     command = ("transactions", "find-hanging", "--topic", "list-hanging", "--exit-code")
     assert cli.json(*command, "--max-transaction-timeout", "9999d") == []
-    assert cli.json(*command, "--broker-id", 77) == []
+    left_out = cli(*command, "--max-transaction-timeout", "9999d").stderr
+    assert (
+        "left out, as it was quiet for no longer than 9999d00h: 1 transaction that no coordinator will end" in left_out
+    )
+    assert "left out" not in cli(*command, status=3).stderr
     assert "--partition needs --topic" in cli("transactions", "find-hanging", "--partition", 0, status=2).stderr
+
+
+def test_a_broker_that_is_not_there_is_no_all_clear_and_not_waited_for(cli: Cli) -> None:
+    cli.create("list-nobody")
+    for command in (("find-hanging", "--exit-code"), ("describe-producers", "--topic", "list-nobody")):
+        found = cli.json("transactions", *command, "--broker-id", 77, status=1)
+        assert (found["error"], found["message"]) == (
+            "BROKER_NOT_AVAILABLE",
+            "broker 77 is not there: there is broker 1",
+        )
+    assert cli.json("transactions", "find-hanging", "--topic", "list-nobody", "--broker-id", 1, "--exit-code") == []

@@ -10,10 +10,10 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.durations import DURATION
+from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
-from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
 from oncelog.cli.transactions.history import history
@@ -23,11 +23,12 @@ from oncelog.cli.transactions.repair import abort, complete, force_terminate
 from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
-from oncelog.client.admin.owners import owner_seen, owners_of
+from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.owners import ANY_AGE_MS, owner_seen, owners_of
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction
-from oncelog.errors import InvalidRegularExpression, KafkaError
+from oncelog.errors import BrokerNotAvailable, InvalidRegularExpression, KafkaError
 from oncelog.types import Node, TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
@@ -176,6 +177,7 @@ async def describe_producers(
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
+        await _check_broker(admin, broker_id)
         where = await partitions_of(admin, [topic if partition is None else f"{topic}:{partition}"])
         found = await admin.describe_producers(where, broker_id=broker_id, unreadable=unreadable)
     rows = [
@@ -200,6 +202,19 @@ async def describe_producers(
     name_offline(settings, (), unreadable)
     if unreadable:
         ctx.exit(EXIT_FAILURE)
+
+
+async def _check_broker(admin: Admin, broker_id: int | None) -> None:
+    """Nothing is led by a broker that is not there: that would look like an all-clear. Raises BrokerNotAvailable."""
+    if broker_id is None:
+        return
+    known = [each.node_id for each in (await admin.describe_cluster()).nodes]
+    if broker_id not in known:
+        raise BrokerNotAvailable(f"broker {broker_id} is not there: there {_are(known)}")
+
+
+def _are(known: Sequence[int]) -> str:
+    return f"is broker {known[0]}" if len(known) == 1 else f"are brokers {', '.join(map(str, known))}"
 
 
 def hanging_row(
@@ -257,13 +272,16 @@ async def find_hanging(
         raise click.UsageError("--partition needs --topic")
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
-        found = await admin.find_hanging_transactions(
+        await _check_broker(admin, broker_id)
+        all_ages = await admin.find_hanging_transactions(
             topic=topic,
             partition=partition,
             broker_id=broker_id,
-            max_transaction_timeout_ms=timeout,
+            max_transaction_timeout_ms=ANY_AGE_MS,
             unreadable=unreadable,
         )
+        found = [each for each in all_ages if each.duration_ms > timeout]
+        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
         owners = await owners_of(admin, {each.producer_id for each in found})
         hidden = await admin.why_owners_may_be_hidden() if any(each.producer_id not in owners for each in found) else []
         is_blind = (
@@ -277,15 +295,16 @@ async def find_hanging(
         settings.out.note(f"what has no owner here may have one: {reason}")
     names = ["topic", "partition", "producer_id", "producer_epoch", "start_offset", "last_timestamp_ms", "duration_ms"]
     wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
-    settings.out.rows(
-        [*columns(*names), *wide, Column("repair")],
-        rows,
-        empty=none_that_may_be_seen(none_of_those_asked("no hanging transactions", unreadable, "partitions"), is_blind),
-    )
+    silent = [what for what, missing in (("partitions", unreadable), ("coordinators", away)) if missing]
+    none = none_of_those_asked("no hanging transactions", silent, " and ".join(silent))
+    settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty=none_that_may_be_seen(none, is_blind))
+    if young := len(all_ages) - len(found):
+        text = f"left out, as it was quiet for no longer than {duration_text(timeout)}: {counted(young, 'transaction')}"
+        settings.out.note(f"{text} that no coordinator will end (--max-transaction-timeout)")
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
-    if unreadable or (is_blind and exit_code):
+    if unreadable or away or (is_blind and exit_code):
         ctx.exit(EXIT_FAILURE)
 
 
