@@ -36,6 +36,27 @@ async def each_of(
         click.get_current_context().exit(EXIT_FAILURE)
 
 
+async def refused(
+    settings: Settings, kind: str, names: Iterable[str], would: str, check: Callable[[str], Awaitable[Any]]
+) -> None:
+    """A dry run, where the broker has no way to check without doing: `check` raises what it would refuse. Nothing is printed
+    where all would be done; else a row for each name, and the exit status is 1."""
+    wanted = list(names)
+    errors: dict[str, KafkaError] = {}
+    for name in wanted:
+        try:
+            await check(name)
+        except KafkaError as error:
+            errors[name] = error
+
+    async def tell(name: str) -> None:
+        if name in errors:
+            raise errors[name]
+
+    if errors:
+        await each_of(settings, kind, wanted, would, tell)
+
+
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
     """`key=value` arguments. Raises a usage error."""
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -50,6 +51,18 @@ def test_add_list_remove(guarded: Cli) -> None:
 def test_a_dry_run_adds_nothing(guarded: Cli) -> None:
     guarded("acls", "add", "--group", "g", "--principal", "User:a", "--operation", "all", "--dry-run")
     assert rules(guarded) == []
+
+
+def test_a_dry_run_refuses_what_the_broker_refuses(guarded: Cli, cli: Cli) -> None:
+    rule = ("acls", "add", "--group", "g", "--operation", "all", "--principal")
+    for more in ((), ("--dry-run",)):
+        assert guarded.json(*rule, "alice", *more, status=1)["error"] == "INVALID_REQUEST"
+        assert cli.json(*rule, "User:a", *more, status=1)["error"] == "SECURITY_DISABLED"
+    assert rules(guarded) == []
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = Cli(f"127.0.0.1:{taken.getsockname()[1]}")
+        nobody(*rule, "User:a", "--dry-run", "--timeout", "200ms", status=1)
 
 
 @pytest.mark.parametrize(

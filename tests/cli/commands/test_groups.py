@@ -102,6 +102,8 @@ def test_a_group_with_members_is_left_alone(cli: Cli) -> None:
         assert [(row["client"], row["partitions"]) for row in members] == [("oncelog", ["groups-live-0"])]
         assert cli.json("groups", "describe", "live")[0]["client"] == "oncelog"
         assert cli.json("groups", "delete", "live", "-y", status=1)[0]["error"] == "NON_EMPTY_GROUP"
+        looked_at = cli.json("groups", "delete", "live", "--dry-run", status=1)
+        assert (len(looked_at), looked_at[0]["result"], looked_at[0]["error"]) == (1, "failed", "NON_EMPTY_GROUP")
 
 
 def test_positions_are_deleted_one_by_one(cli: Cli) -> None:
@@ -117,6 +119,8 @@ def test_positions_are_deleted_one_by_one(cli: Cli) -> None:
         while not consumer.assignment():
             consumer.poll(timeout_ms=20)
         refused = cli("groups", "delete-offsets", "part", "--topic", "groups-part:0", "-y", status=1).stderr
+        dry = cli("groups", "delete-offsets", "part", "--topic", "groups-part:0", "--dry-run", status=1).stderr
+        assert "GROUP_SUBSCRIBED_TO_TOPIC" in dry
     assert "GROUP_SUBSCRIBED_TO_TOPIC" in refused
     cli("groups", "delete-offsets", "part", "-y", status=2)
 
@@ -127,6 +131,12 @@ UNKNOWN_GROUP = "group 'unknown'; `oncelog groups list` shows which groups there
 def test_deleted(cli: Cli) -> None:
     cli.create("groups-gone")
     cli("groups", "reset-offsets", "gone", "--topic", "groups-gone", "--to-earliest", "-y")
+    looked_at = cli.json("groups", "delete", "gone", "unknown", "--dry-run", status=1)
+    assert [(row["result"], row["error"]) for row in looked_at] == [
+        ("would be deleted", None),
+        ("failed", "GROUP_ID_NOT_FOUND"),
+    ]
+    assert cli.json("groups", "delete", "gone", "--dry-run")[0]["result"] == "would be deleted"
     assert cli.json("groups", "delete", "gone", "unknown", "-y", status=1) == [
         {"group": "gone", "result": "deleted", "error": None, "message": None},
         {"group": "unknown", "result": "failed", "error": "GROUP_ID_NOT_FOUND", "message": UNKNOWN_GROUP},

@@ -45,6 +45,15 @@ def test_a_dry_run_changes_nothing(cli: Cli) -> None:
     assert cli.json("topics", "add-partitions", "topics-kept", "--total", 3, "--dry-run")[0]["result"] == "would have 3"
     names = {row["topic"]: row["partitions"] for row in cli.json("topics", "list")}
     assert "topics-dry" not in names
+    cli("consume", "topics-kept", "-e", "-g", "topics-dry-reader")
+    both = ("topics", "delete", "topics-kept", "__consumer_offsets")
+    refused = cli.json(*both, "--dry-run", status=1)
+    assert [(row["result"], row["error"]) for row in refused] == [
+        ("would be deleted", None),
+        ("failed", "INVALID_REQUEST"),
+    ]
+    (real,) = cli.json("topics", "delete", "__consumer_offsets", "-y", status=1)
+    assert real == refused[1]
     assert names["topics-kept"] == 1
 
 

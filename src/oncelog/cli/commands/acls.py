@@ -12,6 +12,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.output import columns, counted
 from oncelog.client.admin.acls import ANY, Acl, AclFilter
+from oncelog.errors import ErrorCode, error_for
 
 CLUSTER_NAME = "kafka-cluster"
 COLUMNS = columns("resource_type", "resource_name", "pattern_type", "principal", "host", "permission", "operation")
@@ -75,6 +76,14 @@ def _check_operations(kind: str, operations: tuple[str, ...]) -> None:
             raise click.UsageError(f"a {kind} has no operation {operation!r}: it has {known}")
 
 
+def _check_principal(principal: str) -> None:
+    """As the broker does. Raises InvalidRequest."""
+    kind, colon, _ = principal.partition(":")
+    if not (kind and colon):
+        text = f"Could not parse principal from `{principal}`: it is written TYPE:NAME, as User:alice"
+        raise error_for(ErrorCode.INVALID_REQUEST, text)
+
+
 def _rows(settings: Settings, found: list[Acl], empty: str) -> None:
     settings.out.rows(COLUMNS, [asdict(acl) for acl in found], empty=empty)
 
@@ -130,8 +139,11 @@ async def add_acls(
     _check_operations(resource[0], operations)
     permission, pattern = "deny" if deny else "allow", "prefixed" if prefixed else "literal"
     made = [Acl(*resource, principal, operation, permission, pattern, host) for operation in operations]
-    if not settings.dry_run:
-        async with open_admin(settings) as admin:
+    async with open_admin(settings) as admin:
+        if settings.dry_run:
+            await admin.describe_acls(AclFilter(*resource))  # who has no authorizer refuses this, too
+            _check_principal(principal)
+        else:
             await admin.create_acls(made)
     _rows(settings, made, "")
 

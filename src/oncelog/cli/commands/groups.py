@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, record_time_from_text
 from oncelog.cli.hidden import GROUPS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
-from oncelog.cli.outcomes import each_of
+from oncelog.cli.outcomes import each_of, refused
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
@@ -25,8 +25,9 @@ from oncelog.client.admin.groups import STATES, GroupDescription
 from oncelog.client.admin.topics import OFFSETS_TOPIC
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView
+from oncelog.client.rights import next_step
 from oncelog.core.migration.progress import is_of_migration
-from oncelog.errors import KafkaError
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.host.clock import RealClock
 from oncelog.types import Node, TopicPartition
 
@@ -215,9 +216,30 @@ def _pending_hint(settings: Settings, scope: GroupScope) -> list[str]:
 async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
     """Delete groups without members, with their positions."""
     async with open_admin(settings) as admin:
+        if settings.dry_run:
+            await refused(settings, "group", names, "would be deleted", partial(_check_deletable, admin))
         plan = [{"group": name, "result": "would be deleted", "error": None, "message": None} for name in names]
         if settings.confirm(f"delete {', '.join(names)}, with all stored positions", names[0], plan=plan):
             await each_of(settings, "group", names, "deleted", lambda name: admin.delete_groups([name]))
+
+
+async def _check_deletable(admin: Admin, name: str) -> None:
+    """What a broker refuses to delete. Raises GroupIdNotFound, NonEmptyGroup."""
+    group = await describe_group(admin, name)
+    if (group is None or group.state == "Dead") and not await admin.list_consumer_group_offsets(name):
+        raise error_for(ErrorCode.GROUP_ID_NOT_FOUND, f"group {name!r}{next_step(ErrorCode.GROUP_ID_NOT_FOUND)}")
+    if group is not None and group.state not in EMPTY_STATES:
+        has = f"has {counted(len(group.members), 'member')}{next_step(ErrorCode.NON_EMPTY_GROUP)}"
+        raise error_for(ErrorCode.NON_EMPTY_GROUP, f"group {name!r} {has}")
+
+
+async def _check_unread(admin: Admin, name: str, topics: Collection[str]) -> None:
+    """A broker keeps the positions of what members read. Raises GroupSubscribedToTopic."""
+    group = await describe_group(admin, name)
+    read = sorted({at.topic for each in (group.members if group else ()) for at in each.partitions} & set(topics))
+    if read:
+        next_ = next_step(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC)
+        raise error_for(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, f"group {name!r} reads {', '.join(read)}{next_}")
 
 
 @groups.command("delete-offsets", changes=True)
@@ -242,6 +264,8 @@ async def delete_offsets(settings: Settings, name: str, topic_texts: tuple[str, 
             await _refuse_members(admin, name)
             if {where for where in before if where.topic in topics} - {*wanted}:
                 raise Failed(f"share group {name!r} forgets whole topics", "name them without partitions")
+        elif settings.dry_run:
+            await _check_unread(admin, name, topics)
         if settings.confirm(f"delete {counted(len(rows), 'position')} of group {name}", name):
             if is_share:
                 await admin.delete_share_group_offsets(name, sorted(topics))

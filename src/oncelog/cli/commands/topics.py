@@ -11,7 +11,7 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.hidden import TOPICS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
-from oncelog.cli.outcomes import each_of, pairs_of
+from oncelog.cli.outcomes import each_of, pairs_of, refused
 from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.unreadable import name_offline
@@ -19,8 +19,11 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.topics import NewTopic
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.offset_lookup import FoundOffset
-from oncelog.errors import KafkaError
+from oncelog.client.cluster.view import TopicView
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.types import TopicPartition
+
+OWN_FEATURES = "oncelog."
 
 
 @click.group(cls=Group)
@@ -156,9 +159,22 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
     async with open_admin(settings) as admin:
         found = await admin.describe_topics(names)
         counts = ", ".join(f"{topic.name} ({counted(len(topic.partitions), 'partition')})" for topic in found.values())
+        if settings.dry_run:
+            await refused(
+                settings, "topic", names, "would be deleted", lambda name: _check_deletable(admin, found[name])
+            )
         plan = [{"topic": name, "result": "would be deleted", "error": None, "message": None} for name in names]
         if settings.confirm(f"delete {counts}, with all records", names[0], plan=plan):
             await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
+
+
+async def _check_deletable(admin: Admin, topic: TopicView) -> None:
+    """What an oncelog refuses to delete; Apache Kafka deletes its internal topics, too. Raises InvalidRequest."""
+    if topic.is_internal:
+        features = await admin.describe_features()
+        if any(name.startswith(OWN_FEATURES) for name in features.supported):
+            text = f"topic {topic.name!r}: The internal topic {topic.name} cannot be deleted."
+            raise error_for(ErrorCode.INVALID_REQUEST, text)
 
 
 @topics.command("delete-records", changes=True)
