@@ -22,7 +22,7 @@ def register_gauges(
     """Put the gauges of a broker into its metrics."""
     metrics, partitions = node.metrics, node.partitions
     metrics.gauge("partitions", lambda: len(partitions))
-    metrics.gauge("partitions_offline", lambda: sum(each.is_offline for each in partitions))
+    metrics.gauge("partitions_offline", lambda: partitions.offline_count)
     metrics.gauge("uncleanable_partitions", lambda: cleaner.uncleanable_count)
     metrics.gauge("log_cleaner_dirty_percent_max", lambda: 100 * cleaner.figures.dirty_ratio_max)
     metrics.gauge("log_cleaner_seconds", lambda: cleaner.figures.seconds_last)

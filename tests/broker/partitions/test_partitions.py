@@ -29,6 +29,7 @@ from oncelog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.broker.metrics.test_metrics import values
 
 
 def test_damage_below_the_stored_recovery_point_is_no_torn_tail(tmp_path: Path) -> None:
@@ -190,6 +191,30 @@ def test_a_damaged_one_is_found_when_it_is_needed_and_holds_up_no_other(
     asyncio.run(work())
     points = offsets_from_bytes((tmp_path / RECOVERY_POINTS).read_bytes())
     assert points == {TopicPartition("a", 0): 1, TopicPartition("a", 1): 1, TopicPartition("a", 2): 2}
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_a_start_finds_damaged_or_gone_is_counted_as_offline_by_the_metric_that_rings(
+    tmp_path: Path, *, is_clean: bool
+) -> None:
+    closed(tmp_path, "a")
+    (tmp_path / "a-1" / f"{0:020d}.log").unlink()
+    shutil.rmtree(tmp_path / "a-2")
+    if not is_clean:
+        (tmp_path / CLEAN_SHUTDOWN).unlink()
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            broker.partitions.of_topic("a")  # all that is left to be opened
+            assert values(broker.metrics, "partitions_offline") == {(): 2}
+            sound = broker.partitions.get(TopicPartition("a", 0))
+            assert sound is not None
+            sound.go_offline("its disk is gone")
+            assert values(broker.metrics, "partitions_offline") == {(): 3}
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000), 6)
+            assert values(broker.metrics, "partitions_offline") == {(): 0}
+
+    asyncio.run(work())
 
 
 def test_a_topic_that_is_deleted_before_it_was_needed_comes_back_empty_and_as_configured(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "partitions_offline": _gauge(
         "kafka_server_replicamanager_offlinereplicacount",
-        "Partitions that take nothing more, because their disk refused a write or sync.",
+        "Partitions that take nothing more: their disk refused a write or a sync, or their files are damaged or gone.",
         kafka=f"{_REPLICA}OfflineReplicaCount",
     ),
     "uncleanable_partitions": _gauge(

@@ -154,6 +154,11 @@ class Partitions:
         partition = self._partitions.get(name)
         return name in self._damaged or (partition is not None and partition.is_offline)
 
+    @property
+    def offline_count(self) -> int:
+        """How many cannot be served: those that failed while they were open, and those that never could be opened."""
+        return len(self._damaged) + sum(each.is_offline for each in self._partitions.values())
+
     def damaged(self) -> list[str]:
         """The partitions that could not be opened, with the reasons."""
         return [f"{name}: {reason}" for name, reason in sorted(self._damaged.items())]
