@@ -330,7 +330,10 @@ async def listen_for_metrics(parts: Assembly) -> None:
             if is_one_of_several
             else address_from(told, "metrics.listen")
         )
-        endpoint = metrics_endpoint(parts.node.metrics, parts.is_ready, parts.host.worker)
+        partitions = parts.node.partitions
+        endpoint = metrics_endpoint(
+            parts.node.metrics, parts.is_ready, lambda: partitions.offline_count, parts.host.worker
+        )
         listener = await parts.host.network.listen(*address, endpoint)
         parts.metrics_listener = listener
 

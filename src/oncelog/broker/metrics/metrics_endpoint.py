@@ -11,7 +11,9 @@ from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.worker import Worker
 
 
-def metrics_endpoint(metrics: Metrics, is_ready: Callable[[], bool], worker: Worker) -> HttpEndpoint:
+def metrics_endpoint(
+    metrics: Metrics, is_ready: Callable[[], bool], offline_count: Callable[[], int], worker: Worker
+) -> HttpEndpoint:
     """What listens where `metrics.listen` says. A page is written beside the loop, one at a time: clients can make it long."""
     writing = asyncio.Lock()
 
@@ -26,7 +28,16 @@ def metrics_endpoint(metrics: Metrics, is_ready: Callable[[], bool], worker: Wor
         if path == "/livez":
             return "200 OK", "alive\n"
         if path == "/readyz":
-            return ("200 OK", "ready\n") if is_ready() else ("503 Service Unavailable", "not ready\n")
+            return readiness(is_ready=is_ready(), offline_count=offline_count())
         return NOT_FOUND
 
     return HttpEndpoint(answer)
+
+
+def readiness(*, is_ready: bool, offline_count: int) -> Answer:
+    """Whether requests are served. Partitions that are offline are only told: the broker still answers for all others, reads
+    what a full disk lets it read, and is whom one asks what is wrong; nobody else could be sent its requests."""
+    if not is_ready:
+        return "503 Service Unavailable", "not ready\n"
+    told = f"; offline partitions: {offline_count}" if offline_count else ""
+    return "200 OK", f"ready{told}\n"
