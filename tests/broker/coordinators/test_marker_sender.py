@@ -6,6 +6,7 @@ import logging
 from evidence.world.loop import run_simulated
 
 from oncelog.broker.coordinators.marker_sender import MarkerSender
+from oncelog.broker.network.peer import PeerLost
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.core.decision import MarkersToWrite
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
@@ -123,5 +124,40 @@ def test_markers_that_wait_for_their_commit_are_counted():
         assert (len(world.sender), world.results) == (1, [])  # who waits for the outcome is answered first
         await asyncio.sleep(0)
         assert (len(world.sender), world.results) == (0, [E.NONE])
+
+    run(work)
+
+
+def test_markers_that_are_refused_are_counted_while_they_wait_for_their_next_turn():
+    async def work(loop):
+        world = World(loop, [E.KAFKA_STORAGE_ERROR] * 8 + [E.NONE])
+        counts = []
+        world.sender.send(MARKERS)
+        while loop.time() < 4.0:
+            counts.append(len(world.sender))
+            await asyncio.sleep(0.01)
+        assert set(counts) == {1}, "the alert rings for what is never 0 for minutes"
+        await world.settled()
+        assert (world.results[-1], len(world.sender)) == (E.NONE, 0)
+
+    run(work)
+
+
+def test_markers_are_counted_while_their_leader_cannot_be_asked():
+    class Away:
+        async def call(self, api_key, message):
+            raise PeerLost("it is away")
+
+    async def work(loop):
+        world = World(loop, [])
+        sender = MarkerSender(Away(), world.metadata, world.tasks)
+        world.tasks.start(sender.run())
+        sender.send(MARKERS)
+        counts = set()
+        while loop.time() < 4.0:
+            counts.add(len(sender))
+            await asyncio.sleep(0.01)
+        assert counts == {1}
+        await world.tasks.close()
 
     run(work)

@@ -66,13 +66,14 @@ class MarkerSender:
         self._tasks = tasks
         self._queue: list[MarkersToWrite] = []
         self._wake = asyncio.Event()
-        self._under_way = 0  # given to the writer, and not committed
+        self._under_way = 0  # given to the writer, and not committed, or on their way to the leader
+        self._refused = 0  # in the pause before they are sent again
         self._attempts: dict[str, int] = {}  # refusals in a row of a transactional id's markers
         self._refusing: dict[TopicPartition, ErrorCode] = {}  # what was said of it in the log
         self._lost_count = 0  # times in a row that the leader could not be asked
 
     def __len__(self) -> int:
-        return len(self._queue) + self._under_way
+        return len(self._queue) + self._under_way + self._refused
 
     @property
     def is_local(self) -> bool:
@@ -92,7 +93,9 @@ class MarkerSender:
     def send_later(self, markers: Iterable[MarkersToWrite]) -> None:
         """Queue markers that were refused, after a pause that doubles with every refusal."""
         if not self._tasks.is_closed:
-            self._tasks.start(self._again(tuple(markers)))
+            again = tuple(markers)
+            self._refused += len(again)
+            self._tasks.start(self._again(again))
 
     async def _again(self, markers: tuple[MarkersToWrite, ...]) -> None:
         attempts = 0
@@ -100,6 +103,7 @@ class MarkerSender:
             attempts = max(attempts, self._attempts.get(transactional_id, 0))
             self._attempts[transactional_id] = attempts + 1
         await asyncio.sleep(_pause_s(attempts))
+        self._refused -= len(markers)
         for each in markers:
             self.send(each)
 
@@ -157,28 +161,36 @@ class MarkerSender:
     # over the wire
 
     async def _send_some(self) -> None:
-        batch, rest = _one_per_producer(self._queue)
-        self._queue = rest
-        known = [(markers, self._known(markers)) for markers in batch]
-        to_send = [(markers, partitions) for markers, partitions in known if partitions]
-        results: Results = {}
-        if to_send:
-            request = WriteTxnMarkersRequest(markers=[_marker(*each) for each in to_send])
-            try:
-                response: WriteTxnMarkersResponse = await self._peer.call(ApiKey.WRITE_TXN_MARKERS, request)
-            except PeerLost as error:
-                if not self._lost_count:
-                    _log.warning("markers of %d transactions could not be sent, trying again: %s", len(to_send), error)
-                await asyncio.sleep(_pause_s(self._lost_count))
-                self._lost_count += 1
-                self._queue = batch + self._queue
-                return
-            if self._lost_count:
-                _log.info("markers are sent again, after %d attempts", self._lost_count)
-                self._lost_count = 0
-            results = await self._results(response)
-        for markers, partitions in known:
+        batch, self._queue = _one_per_producer(self._queue)
+        self._under_way += len(batch)
+        try:
+            sent = [(markers, self._known(markers)) for markers in batch]
+            results = await self._answered([(markers, partitions) for markers, partitions in sent if partitions])
+        finally:
+            self._under_way -= len(batch)
+        if results is None:
+            self._queue = batch + self._queue
+            return
+        for markers, partitions in sent:
             self._report(markers, partitions, results.get(markers.producer_id, {}))
+
+    async def _answered(self, to_send: list[tuple[MarkersToWrite, frozenset[TopicPartition]]]) -> Results | None:
+        """What the leader says of these; None, after a pause, where it could not be asked."""
+        if not to_send:
+            return {}
+        request = WriteTxnMarkersRequest(markers=[_marker(*each) for each in to_send])
+        try:
+            response: WriteTxnMarkersResponse = await self._peer.call(ApiKey.WRITE_TXN_MARKERS, request)
+        except PeerLost as error:
+            if not self._lost_count:
+                _log.warning("markers of %d transactions could not be sent, trying again: %s", len(to_send), error)
+            await asyncio.sleep(_pause_s(self._lost_count))
+            self._lost_count += 1
+            return None
+        if self._lost_count:
+            _log.info("markers are sent again, after %d attempts", self._lost_count)
+            self._lost_count = 0
+        return await self._results(response)
 
     # what came of it
 

@@ -242,7 +242,10 @@ FAMILIES: dict[str, Family] = {
         kafka="kafka.coordinator.transaction:type=TransactionStateManager,name=ActiveTransactionOpenTimeMaxMs",
     ),
     "transactional_ids": _gauge("oncelog_transactional_ids", "Transactional ids that the coordinators know."),
-    "markers_queued": _gauge("oncelog_markers_queued", "Decided transactions whose markers are not sent yet."),
+    "markers_queued": _gauge(
+        "oncelog_markers_queued",
+        "Decided transactions whose markers are not all written yet, those that an offline partition refuses included.",
+    ),
     "transaction_load_ms_max": _gauge(
         "kafka_server_transaction_coordinator_metrics_partition_load_time_max",
         "Milliseconds that the slowest load of a coordinator partition took, since the start.",
