@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import click
 
 from oncelog.cli.command import Settings, command
-from oncelog.cli.dump_log.files import Wanted, items_of, reader_of
+from oncelog.cli.dump_log.completeness import directory_items
+from oncelog.cli.dump_log.files import Item, Wanted, items_of, reader_of
 from oncelog.cli.dump_log.journal import is_journal_file, journal_items
 from oncelog.cli.numbers import WholeNumber, is_number
 from oncelog.cli.output import EXIT_FAILURE, counted
@@ -39,8 +40,8 @@ def dump_log(
 
     PATHS are segments (.log), indexes (.index, .timeindex, .txnindex), producer snapshots, checkpoints, segments of
     the journal, partition directories, or a whole data directory. Records of __transaction_state, __consumer_offsets,
-    __share_group_state and __cluster_metadata are decoded. Checksums are verified and indexes compared with their
-    log. Exit status 1 when anything is damaged.
+    __share_group_state and __cluster_metadata are decoded. Checksums are verified, indexes compared with their log, and
+    logs with what the checkpoints beside them say was there. Exit status 1 when anything is damaged or missing.
     """
     settings = ctx.ensure_object(Settings)
     out = settings.out
@@ -50,9 +51,9 @@ def dump_log(
         for path in _files(paths):
             if only_journal and not is_journal_file(path):
                 continue
-            file_count += 1
+            file_count += not os.path.isdir(path)
             is_titled = problems_only
-            for item in journal_items(path, wanted) if is_journal_file(path) else items_of(path, wanted):
+            for item in _items(path, wanted):
                 problem_count += item.is_problem
                 if problems_only and not item.is_problem:
                     continue
@@ -66,8 +67,15 @@ def dump_log(
         ctx.exit(EXIT_FAILURE)
 
 
+def _items(path: str, wanted: Wanted) -> Iterator[Item]:
+    if os.path.isdir(path):
+        return directory_items(path)
+    return journal_items(path, wanted) if is_journal_file(path) else items_of(path, wanted)
+
+
 def _files(paths: Sequence[str]) -> Iterator[str]:
-    """The files to read: those named, and of directories those whose names tell a format."""
+    """The files to read: those named, and of directories those whose names tell a format; behind them each directory itself, of
+    which more may be missing than its files tell."""
     for path in paths:
         if not os.path.isdir(path):
             yield path
@@ -79,6 +87,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
                 for name in sorted(names)
                 if reader_of(found := os.path.join(directory, name)) is not None or is_journal_file(found)
             )
+            yield directory
 
 
 def _numbered(name: str) -> tuple[str, int]:

@@ -1,0 +1,144 @@
+"""`oncelog dump-log`: segments and directories that are gone leave no damaged byte; the checkpoints tell."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+
+import pytest
+
+from oncelog.log.checkpoint_files import (
+    CLEAN_SHUTDOWN,
+    CLEANED_OFFSETS,
+    LOG_START_OFFSETS,
+    OFFLINE_ENDS,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+    offsets_to_bytes,
+)
+from oncelog.log.failed_sync import MOVED_DIRECTORY
+from oncelog.testing import TestBroker
+from oncelog.types import TopicPartition
+from tests.cli.world import Cli, oncelog
+
+NAME = TopicPartition("t", 0)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The data directory of a broker that was stopped: topic t of three segments."""
+    directory = tmp_path_factory.mktemp("whole") / "data"
+    with TestBroker(data_dir=str(directory), config={"log.segment.bytes": 1 << 20}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        for _ in range(5):
+            cli("produce", "t", stdin=f"{'x' * 500_000}\n")
+    assert len(segments(directory)) == 3
+    return directory
+
+
+@pytest.fixture
+def data(closed: pathlib.Path, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy to take from."""
+    return pathlib.Path(shutil.copytree(closed, tmp_path / "data"))
+
+
+def segments(data: pathlib.Path) -> list[pathlib.Path]:
+    return sorted((data / "t-0").glob("*.log"))
+
+
+def problems(path: pathlib.Path) -> list[tuple[str, int, int]]:
+    """The file, and the offsets that are missing."""
+    result = oncelog("dump-log", path, "--problems-only", "-o", "json")
+    found = json.loads(result.stdout)
+    assert result.exit_code == (1 if found else 0)
+    return [(os.path.relpath(row["file"], path), row["first_offset"], row["last_offset"]) for row in found]
+
+
+def checkpoint(data: pathlib.Path, name: str, offset: int) -> None:
+    path = data / name
+    known = offsets_from_bytes(path.read_bytes()) if path.exists() else {}
+    path.write_bytes(offsets_to_bytes(known | {NAME: offset}))
+
+
+def test_each_segment_that_is_gone_is_missed(data: pathlib.Path) -> None:
+    assert problems(data) == problems(data / "t-0") == []
+    first, middle, last = (each.relative_to(data) for each in segments(data))
+    borders = [int(each.stem) for each in (first, middle, last)]
+    end_offset = offsets_from_bytes((data / RECOVERY_POINTS).read_bytes())[NAME]
+    for gone, told, offsets in (
+        (first, middle, (0, borders[1] - 1)),
+        (middle, first, (borders[1], borders[2] - 1)),
+        (last, middle, (borders[2], end_offset - 1)),
+    ):
+        away = (data / gone).rename(data / "away")
+        assert problems(data) == [(str(told), *offsets)], gone
+        assert problems(data / "t-0") == [(told.name, *offsets)], gone
+        away.rename(data / gone)
+    text = oncelog("dump-log", data, "--problems-only").stderr
+    assert text.endswith(" files, 0 problems\n")
+
+
+def test_a_partition_that_is_gone_is_missed(data: pathlib.Path) -> None:
+    end_offset = offsets_from_bytes((data / RECOVERY_POINTS).read_bytes())[NAME]
+    for each in segments(data):
+        each.unlink()
+    assert problems(data) == [("t-0", 0, end_offset - 1)]
+    assert problems(data / "t-0") == [(".", 0, end_offset - 1)]
+    shutil.rmtree(data / "t-0")
+    (data / CLEAN_SHUTDOWN).unlink()
+    assert problems(data) == [("t-0", 0, end_offset - 1)]
+
+
+def test_a_partition_that_is_deleted_or_moved_for_a_moment_is_not_missed(data: pathlib.Path) -> None:
+    (data / MOVED_DIRECTORY).mkdir()
+    (data / "t-0").rename(data / MOVED_DIRECTORY / "t-0")
+    assert problems(data) == []
+    (data / MOVED_DIRECTORY / "t-0").rename(data / "t-0.0123456789abcdef-delete")
+    assert problems(data) == []
+
+
+def test_apache_kafkas_checkpoints_name_what_was_deleted_until_a_clean_stop(data: pathlib.Path) -> None:
+    with (data / "meta.properties").open("a") as meta:
+        meta.write("directory.id=x\n")
+    segments(data)[0].unlink()
+    assert problems(data) == [], "its retention says nowhere up to where it deleted"
+    shutil.rmtree(data / "t-0")
+    assert problems(data) != []
+    (data / CLEAN_SHUTDOWN).unlink()
+    assert problems(data) == []
+
+
+def test_what_was_deleted_or_compacted_is_not_missed(data: pathlib.Path) -> None:
+    _, middle, last = segments(data)
+    middle.unlink()
+    checkpoint(data, CLEANED_OFFSETS, int(last.stem))
+    assert problems(data) == []
+    checkpoint(data, CLEANED_OFFSETS, 0)
+    checkpoint(data, LOG_START_OFFSETS, int(last.stem))
+    assert problems(data) == []
+    (data / LOG_START_OFFSETS).unlink()
+    (data / CLEANED_OFFSETS).unlink()
+    segments(data)[0].unlink()
+    assert problems(data) == [], "nothing tells where it begins"
+
+
+def test_an_interrupted_cleaning_is_the_next_starts_work(data: pathlib.Path) -> None:
+    middle = segments(data)[1]
+    middle.rename(f"{middle}.swap")
+    assert problems(data) == []
+
+
+def test_what_the_journal_had_of_a_damaged_log_was_synced_as_well(data: pathlib.Path) -> None:
+    end_offset = offsets_from_bytes((data / RECOVERY_POINTS).read_bytes())[NAME]
+    checkpoint(data, OFFLINE_ENDS, end_offset + 3)
+    assert problems(data) == [(str(segments(data)[-1].relative_to(data)), end_offset, end_offset + 2)]
+
+
+def test_checkpoints_that_cannot_be_read_accuse_no_log(data: pathlib.Path) -> None:
+    segments(data)[-1].unlink()
+    (data / RECOVERY_POINTS).write_bytes(b"no checkpoint")
+    result = oncelog("dump-log", data, "--problems-only", "-o", "json")
+    assert [os.path.basename(row["file"]) for row in json.loads(result.stdout)] == [RECOVERY_POINTS]
