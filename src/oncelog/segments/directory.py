@@ -19,12 +19,14 @@ from oncelog.log.checkpoint_files import (
     RECOVERY_POINTS,
     offsets_from_bytes,
 )
+from oncelog.log.failed_sync import MOVED_DIRECTORY
 from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
 from oncelog.log.leftovers import base_offset_of
 from oncelog.segments.source import Source
 from oncelog.types import TopicPartition
 
 META = "meta.properties"
+DELETED_SUFFIX = "-delete"
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
 
 
@@ -57,7 +59,7 @@ class PartitionFiles:
 class DataDirectory:
     """One directory that was given, and what is worth saying about it before anything is read (`notes`).
 
-    `lost`: partitions of a broker that stopped cleanly, of which the checkpoints know records and no segment is here.
+    `lost`: partitions of which the checkpoints know records and no segment is here; of Apache Kafka only after a clean stop.
     """
 
     path: str
@@ -91,9 +93,14 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
         if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
             inner = f"{path}/{name}"
             _add_partition(found, inner, source.list(inner), checkpoints)
-    if found.is_clean:
-        here = {each.where for each in found.partitions}
-        found.lost = {where: end for where, end in checkpoints.ends().items() if end > 0 and where not in here}
+    if found.is_clean or (found.is_oncelog and not is_running):
+        ends = checkpoints.ends() if found.is_clean else checkpoints.recovery_points
+        # A deletion that was cut short, before the checkpoints had it; a start that was, which moves directories and back.
+        excused = {each.rpartition(".")[0] for each in names if each.endswith(DELETED_SUFFIX)}
+        for moved in (each for each in names if each.startswith(MOVED_DIRECTORY)):
+            excused.update(source.list(f"{path}/{moved}"))
+        here = {str(each.where) for each in found.partitions} | excused
+        found.lost = {where: end for where, end in sorted(ends.items()) if end > 0 and str(where) not in here}
     _note_state(found, names)
     return found
 

@@ -14,6 +14,7 @@ from oncelog.core.reconciliation.findings import (
     ABORTED_INDEX,
     DAMAGED,
     GAP,
+    NO_COPY,
     NOTE,
     PRODUCER_STATE,
     Finding,
@@ -33,7 +34,6 @@ from oncelog.segments.source import Source
 INT64_MAX = 2**63 - 1
 METADATA_TOPIC = "__cluster_metadata"
 FINDINGS_MAX = 10_000  # of one log: a disk full of nonsense must not fill the memory
-RECOVER = "oncelog dump-log --problems-only {path}"
 
 
 def no_progress(size_bytes: int) -> None:
@@ -339,9 +339,15 @@ class PartitionReader:
                 first_offset,
                 first_offset if last_offset is None else last_offset,
                 file=path,
-                repair="" if kind == NOTE else RECOVER.format(path=path or files.path),
+                repair=self._repair(kind, path),
             )
         )
+
+    def _repair(self, kind: str, path: str) -> str:
+        """Damage has a place to look at; what is not there has none."""
+        if kind == GAP:
+            return NO_COPY
+        return "" if kind == NOTE else f"oncelog dump-log --problems-only {quoted(path or self._files.path)}"
 
     def _note(self, text: str, path: str) -> None:
         self._found(NOTE, text, self._next_offset, path)

@@ -14,7 +14,15 @@ from itertools import islice
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
 from oncelog.core.reconciliation.ended import Place
-from oncelog.core.reconciliation.findings import DAMAGED, DECISION_WITHOUT_MARKER, GAP, HANGING, Finding, in_order
+from oncelog.core.reconciliation.findings import (
+    DAMAGED,
+    DECISION_WITHOUT_MARKER,
+    GAP,
+    HANGING,
+    NO_COPY,
+    Finding,
+    in_order,
+)
 from oncelog.core.reconciliation.group_offsets import Bounds, GroupOffsets, judge_offsets
 from oncelog.core.reconciliation.open_transactions import judge_ongoing, judge_open
 from oncelog.core.reconciliation.partition_replay import Open
@@ -282,7 +290,7 @@ def _of_lost(directory: DataDirectory) -> Iterator[Finding]:
     for (topic, partition), end_offset in directory.lost.items():
         path = f"{directory.path}/{topic}-{partition}"
         text = f"no segment of it is there, but it was there up to {end_offset} (the checkpoints)"
-        yield Finding(GAP, text, directory.path, topic, partition, 0, end_offset - 1, file=path)
+        yield Finding(GAP, text, directory.path, topic, partition, 0, end_offset - 1, file=path, repair=NO_COPY)
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:

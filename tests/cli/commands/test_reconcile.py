@@ -101,3 +101,32 @@ def test_a_directory_of_several_processes_is_read_whole(data: pathlib.Path) -> N
     assert result.stdout.splitlines()[1].split()[:4] == ["hanging", "t-0", "0", "7:3"]
     assert "2 logs, 1 batches, 1 record: 1 fault found" in result.stderr
     assert oncelog("reconcile", data).stdout == result.stdout
+
+
+def findings(data: pathlib.Path, kind: str) -> list[tuple[str, int, int, str]]:
+    document = json.loads(oncelog("-o", "json", "reconcile", str(data)).stdout)
+    return [
+        (each["where"], each["first_offset"], each["last_offset"], each["repair"].partition(":")[0])
+        for each in document["findings"]
+        if each["kind"] == kind
+    ]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_what_is_gone_is_said_to_be_gone(data: pathlib.Path, *, is_clean: bool) -> None:
+    """No tool shows more of it: the command that was named here found nothing wrong. A broker that found the damage does not
+    stop cleanly."""
+    (data / "recovery-point-offset-checkpoint").write_text("0\n2\nt 0 5\nu 1 8\n")
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    assert findings(data, "gap") == [("t-0", 1, 4, "no command"), ("u-1", 0, 7, "no command")]
+    (data / "u-1.0123-delete").mkdir()
+    assert findings(data, "gap") == [("t-0", 1, 4, "no command")]
+
+
+def test_what_apache_kafka_may_have_deleted_before_it_was_killed_is_not_missed(data: pathlib.Path) -> None:
+    (data / "recovery-point-offset-checkpoint").write_text("0\n1\nu 1 8\n")
+    (data / "meta.properties").write_text("version=1\ncluster.id=c\nnode.id=1\ndirectory.id=d\n")
+    assert findings(data, "gap") == [("u-1", 0, 7, "no command")]
+    (data / ".kafka_cleanshutdown").unlink()
+    assert findings(data, "gap") == []

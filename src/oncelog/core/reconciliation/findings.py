@@ -18,6 +18,11 @@ GAP = "gap"
 DAMAGED = "damaged"
 NOTE = "note"  # no fault: unfinished, or not judged, and why
 
+NO_COPY = (
+    "no command: these records are gone but for a copy of the files; without one, send what is left to another topic"
+    " (docs/runbook.md, a damaged partition)"
+)
+
 # In this order they are shown: what was lost before what follows from it.
 KINDS = {
     DAMAGED: "a batch or a file that cannot be read",
