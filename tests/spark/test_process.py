@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import pickle
+import select
 import socket
 from collections.abc import Iterator
 
@@ -110,6 +112,20 @@ def test_what_is_no_connection_is_left_alone(monkeypatch: pytest.MonkeyPatch) ->
         os.close(each)
     here.close()
     there.close()
+
+
+@needs_linux
+def test_no_descriptor_is_left_open(monkeypatch: pytest.MonkeyPatch, connection: socket.socket) -> None:
+    """Each look at a file that is no socket left one; a worker that looks on was out of descriptors within seconds."""
+    in_a_worker(monkeypatch)
+    here, there = socket.socketpair()
+    with contextlib.closing(select.epoll()) as waiting, here, there:
+        files = [0, 1, 2, waiting.fileno(), here.fileno(), connection.fileno(), 1_000_000]
+        before = os.listdir("/proc/self/fd")
+        for _ in range(100):
+            process.acknowledge_at_once(files)
+        assert os.listdir("/proc/self/fd") == before
+        assert is_quick(connection), "and none of them is closed"
 
 
 def test_a_call_and_a_reader_that_is_unpacked_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import socket
+import stat
 import sys
 from collections.abc import Iterable
 
@@ -43,6 +45,13 @@ def acknowledge_at_once(files: Iterable[int] = WORKER_FILES) -> None:
     """
     if QUICK_ACKNOWLEDGEMENT is None or not in_a_process_of_sparks():
         return
-    for file in files:
-        with contextlib.suppress(OSError), socket.fromfd(file, socket.AF_INET, socket.SOCK_STREAM) as connection:
-            connection.setsockopt(socket.IPPROTO_TCP, QUICK_ACKNOWLEDGEMENT, 1)
+    for file in files:  # at each call: the kernel takes the option for a hint of the moment, and forgets it
+        with contextlib.suppress(OSError):
+            if not stat.S_ISSOCK(os.fstat(file).st_mode):
+                continue
+            # Borrowed, never duplicated: `socket.fromfd` leaves its duplicate open where the descriptor is no socket.
+            connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=file)
+            try:
+                connection.setsockopt(socket.IPPROTO_TCP, QUICK_ACKNOWLEDGEMENT, 1)
+            finally:
+                connection.detach()
