@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import pathlib
 import uuid
 from collections.abc import Callable, Iterator
@@ -372,6 +373,41 @@ def test_a_transaction_near_its_timeout_does_not_win(broker: TestBroker, tmp_pat
     impatient.close()
     world.committer.close()
     store.close()
+
+
+@pytest.mark.parametrize("kind", ["topic", "database"])
+def test_a_transaction_that_ends_while_its_decision_waits_does_not_win(
+    broker: TestBroker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """*resumed*: a locked database, a slow read of the decisions. Its batch was decided, and lost for ever."""
+    made: DecisionStore
+    if kind == "topic":
+        made = TopicDecisionStore({"bootstrap.servers": broker.bootstrap_servers}, "__oncelog_decisions")
+    else:
+        made = DatabaseDecisionStore(f"sqlite:///{tmp_path / 'd.db'}")
+    world = World(broker.bootstrap_servers, made, "resumed", f"q-waits-{kind}")
+    attempt = world.attempt("0", "run-1", b"late")
+
+    def times_out(*given: object) -> None:
+        if kind == "topic" or str(given[2]).startswith("INSERT INTO oncelog_decisions"):
+            with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+                admin.force_terminate_transaction(attempt.transactional_id)
+
+    with contextlib.closing(made), world.committer, monkeypatch.context() as patch:
+        if isinstance(made, DatabaseDecisionStore):
+            sa.event.listen(made.engine, "before_cursor_execute", times_out)
+        else:
+            find, reads = made._partition, itertools.count()
+            # The first look is before the decision, the second one within it.
+            patch.setattr(made, "_partition", lambda query_id: (next(reads) and times_out(), find(query_id))[1])
+        with pytest.raises(CommitRefused, match="could time out"):
+            world.commit("0", "run-1", attempt)
+        patch.undo()
+        if isinstance(made, DatabaseDecisionStore):
+            sa.event.remove(made.engine, "before_cursor_execute", times_out)
+        assert (made.known(world.query_id, "0").decision, world.visible()) == (None, [])
+        world.commit("0", "run-2", world.attempt("0", "run-2", b"again"))
+        assert world.visible() == [b"again"]
 
 
 def test_a_backend_that_the_broker_lacks_is_refused_before_anything_is_written() -> None:

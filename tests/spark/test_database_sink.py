@@ -44,12 +44,15 @@ class World:
             database_url=self.url,
             to_records=lambda frame: frame,
             to_database=self.to_database,
-            options={
-                "bootstrap.servers": self.broker.bootstrap_servers,
-                "topic": self.topic,
-                "transactionalIdPrefix": self.topic,  # the name of the query is that of other tests, too
-            },
+            options=self.options(),
         )
+
+    def options(self) -> dict[str, str]:
+        return {
+            "bootstrap.servers": self.broker.bootstrap_servers,
+            "topic": self.topic,
+            "transactionalIdPrefix": self.topic,  # the name of the query is that of other tests, too
+        }
 
     def to_database(self, connection: sa.Connection, frame: Any, _batch_id: int) -> None:
         for value in frame.values:
@@ -145,7 +148,7 @@ def open_transactions(world: World) -> list[str]:
 def test_a_failure_leaves_no_transaction_open(world: World, monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     """It held up every reader of the topic until the query was started again."""
 
-    def no(*_: object) -> None:
+    def no(*_: object, **__: object) -> None:
         raise RuntimeError("planned")
 
     with monkeypatch.context() as patch:
@@ -172,8 +175,8 @@ def test_a_failure_leaves_no_transaction_open(world: World, monkeypatch: pytest.
 def test_a_failure_behind_the_decision_rolls_forward(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     decide = DatabaseDecisionStore.decide
 
-    def decided_and_no_answer(*given: Any) -> None:
-        decide(*given)
+    def decided_and_no_answer(*given: Any, **more: Any) -> None:
+        decide(*given, **more)
         raise RuntimeError("planned")
 
     with monkeypatch.context() as patch:
@@ -191,7 +194,7 @@ def test_where_the_database_is_gone_too_the_first_error_is_told(
     def gone(*_: object) -> None:
         raise ConnectionError("gone")
 
-    def no(*_: object) -> None:
+    def no(*_: object, **__: object) -> None:
         raise RuntimeError("planned")
 
     with monkeypatch.context() as patch:
@@ -218,3 +221,27 @@ def test_another_database_in_the_middle_of_a_query_is_refused(world: World, tmp_
         FakeFrame(b"anew", spark_query_id="new-query", spark_run_id="run-3"), 0
     )  # an empty database: begun anew
     assert (other.rows(), world.records()) == (["anew"], ["0", "1", "anew"])
+
+
+def test_a_transaction_that_ends_while_the_rows_are_written_takes_them_along(
+    broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    """*resumed*: the rows stayed, the records were gone, and the query said so for ever."""
+
+    class Slow(World):
+        def to_database(self, connection: sa.Connection, frame: Any, _batch_id: int) -> None:
+            super().to_database(connection, frame, _batch_id)
+            if frame.values == (b"slow",):
+                with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+                    for each in admin.list_transactions(states=["Ongoing"]):
+                        admin.force_terminate_transaction(each.transactional_id)
+
+        def options(self) -> dict[str, str]:
+            return {**super().options(), "backend": "resumed"}
+
+    world = Slow(broker, tmp_path)
+    with pytest.raises(CommitRefused, match="could time out"):
+        world.writer()(FakeFrame(b"slow"), 0)
+    assert (world.rows(), world.records()) == ([], [])
+    world.writer()(FakeFrame(b"quick", spark_run_id="run-2"), 0)
+    assert (world.rows(), world.records()) == (["quick"], ["quick"])

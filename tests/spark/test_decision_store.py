@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog import TopicPartition, sync
+from oncelog import TopicPartition, errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, RequestTimedOut
 from oncelog.spark.decision_store import TopicDecisionStore
-from oncelog.testing import TestBroker
+from oncelog.testing import FaultyProxy, TestBroker
 
 
 def test_a_decision_is_read_back_without_a_seek(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +60,19 @@ def test_a_topic_that_forgets_decisions_is_refused(policy: str) -> None:
             admin.create_topics({"decisions": {"partitions": 1, "configs": {"cleanup.policy": policy}}})
         with pytest.raises(ConfigurationError, match=r"decisionTopic 'decisions'.*cleanup.policy=compact"):
             TopicDecisionStore(client, "decisions")
+
+
+def test_a_decision_that_would_come_too_late_is_given_up() -> None:
+    """It could name transactions that have timed out by then. Who runs the batch again finds out what stands."""
+    decision = sink.BatchDecision("q", "0", "run-1", (sink.Attempt("id", "1:0", 1),))
+    with TestBroker() as broker, FaultyProxy(broker.bootstrap_servers) as proxy:
+        store = TopicDecisionStore({"bootstrap.servers": proxy.bootstrap_servers}, "decisions")
+        proxy.refuse("Produce", errors.NotLeaderOrFollower.code, count=1000)
+        with pytest.raises(RequestTimedOut, match="not acknowledged within 200 ms"):
+            store.decide(decision, last_look=lambda: 200)
+        proxy.clear()
+        assert store.veto("q", "0", "run-1").decision is None
+        again = sink.BatchDecision("q", "0", "run-2", decision.winners)
+        assert store.decide(again, last_look=lambda: 60_000).decision == again
+        assert store.known("q", "0").vetoed_runs == {"run-1"}
+        store.close()

@@ -91,18 +91,23 @@ def promote(client: Mapping[str, str], transactional_id: str, state: PreparedTxn
     return str(PreparedTxnState.of(state.producer_id, state.producer_epoch + 1))
 
 
-def winners_in_danger(admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int) -> list[str]:
-    """The winners that may no longer be there when they are completed (*resumed* only: *prepared* has no clock)."""
+def winners_in_danger(
+    admin: sync.Admin, backend: Backend, winners: Iterable[Attempt], margin_ms: int
+) -> tuple[list[str], int | None]:
+    """The winners that may no longer be there when they are completed, and how long all of them stay open for certain.
+
+    *resumed* only: *prepared* has no clock, so none and None.
+    """
     wanted = list(winners)
     if backend.kind == PREPARED or not wanted:
-        return []
+        return [], None
     described = admin.describe_transactions([winner.transactional_id for winner in wanted])
     remaining: dict[str, int | None] = {}
     for winner in wanted:
         transaction = described[winner.transactional_id]
         is_open = transaction.state == "Ongoing"
         remaining[winner.transactional_id] = transaction.remaining_ms if is_open else None
-    return winners_at_risk(remaining, wanted, margin_ms)
+    return winners_at_risk(remaining, wanted, margin_ms), min(left or 0 for left in remaining.values())
 
 
 def complete(

@@ -94,23 +94,29 @@ class Committer:
             self.roll_forward(decision)
 
     def _decide(self, decision: sink.BatchDecision, backend: Backend) -> sink.RollForward | sink.Refuse:
-        margin_ms = self._options.completion_margin_ms
-        danger = winners_in_danger(self._admin, backend, decision.winners, margin_ms)
-        if danger:
+        try:
+            known = self._store.decide(
+                decision, last_look=lambda: self.last_look(decision.winners, backend, decision.query_id)
+            )
+        except CommitRefused as refused:
             known = self._store.veto(decision.query_id, decision.batch_id, decision.run_id)
             if known.decision is not None:
                 return sink.RollForward(known.decision)
-            return sink.Refuse(_danger_reason(danger, decision.query_id))
-        known = self._store.decide(decision)
+            return sink.Refuse(str(refused))
         if known.decision is None:
             return sink.refusal(known, decision)
         return sink.RollForward(known.decision)
 
-    def refuse_if_in_danger(self, winners: tuple[sink.Attempt, ...], backend: Backend, query_id: str) -> None:
-        """Raises CommitRefused where a transaction could time out between the decision and its completion."""
-        danger = winners_in_danger(self._admin, backend, winners, self._options.completion_margin_ms)
+    def last_look(self, winners: tuple[sink.Attempt, ...], backend: Backend, query_id: str) -> int | None:
+        """Asked right before the decision becomes durable: within how many ms it has to be; None where nothing times out.
+
+        Half of the margin is left to complete the winners. Raises CommitRefused where one could time out before that.
+        """
+        margin_ms = self._options.completion_margin_ms
+        danger, left_ms = winners_in_danger(self._admin, backend, winners, margin_ms)
         if danger:
             raise CommitRefused(_danger_reason(danger, query_id))
+        return None if left_ms is None else left_ms - margin_ms // 2
 
     def abort(self, query_id: str | None, batch_id: str, run_id: str | None) -> None:
         """What Spark's abort means here: honour a decision, else forbid this run and end its transactions."""

@@ -125,9 +125,17 @@ class DatabaseDecisionStore:
         return sink.KnownRecords(decision, vetoed, bool(row.is_done), False, True)
 
     def decide(
-        self, decision: sink.BatchDecision, business: Callable[[sa.Connection], Any] | None = None
+        self,
+        decision: sink.BatchDecision,
+        business: Callable[[sa.Connection], Any] | None = None,
+        *,
+        last_look: Callable[[], object] | None = None,
     ) -> sink.KnownRecords:
-        """Insert the decision, and the business rows in the same transaction; another decider's row wins over both."""
+        """Insert the decision, and the business rows in the same transaction; another decider's row wins over both.
+
+        Args:
+            last_look: asked right before the commit. What it raises rolls everything back.
+        """
         self._make_lockable(decision.query_id)
         try:
             with self.engine.begin() as connection:
@@ -147,6 +155,8 @@ class DatabaseDecisionStore:
                 if business is not None:
                     business(connection)
                     check_durable(connection)  # business may have changed it for this transaction
+                if last_look is not None:
+                    last_look()  # locks and business rows may have taken any time
         except IntegrityError:
             known = self.known(decision.query_id, decision.batch_id)
             if known.decision is None:

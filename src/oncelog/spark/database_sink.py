@@ -146,10 +146,14 @@ class _DualWrite:
         backend: Backend,
     ) -> sink.BatchDecision:
         winners = tuple(attempt for attempt in attempts if not attempt.is_empty)
-        committer.refuse_if_in_danger(winners, backend, self.query_id)
+        committer.last_look(winners, backend, self.query_id)  # before the rows, which may take long; and after them
         proposed = sink.BatchDecision(self.query_id, batch_id, run_id, winners)
         with committer.numbers.step("decide"):
-            known = store.decide(proposed, lambda connection: self.to_database(connection, frame, int(batch_id)))
+            known = store.decide(
+                proposed,
+                lambda connection: self.to_database(connection, frame, int(batch_id)),
+                last_look=lambda: committer.last_look(winners, backend, self.query_id),
+            )
         if known.decision is None:
             raise CommitRefused(sink.refusal(known, proposed).reason)
         return known.decision

@@ -7,7 +7,8 @@ transaction whose open end could hold other queries' readers, and a retry after 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from oncelog import errors, sync
@@ -22,6 +23,11 @@ from oncelog.types import TopicPartition
 DECISION_PARTITION_COUNT = 4
 
 
+LastLook = Callable[[], int | None]
+"""Asked when nothing is left to wait for but the decision's own write: within how many ms that has to be durable (None: no
+bound). What it raises keeps the decision from being written."""
+
+
 class DecisionStore(Protocol):
     """What the committer needs of a store."""
 
@@ -29,7 +35,7 @@ class DecisionStore(Protocol):
         """What stands of a batch now."""
         ...
 
-    def decide(self, decision: sink.BatchDecision) -> sink.KnownRecords:
+    def decide(self, decision: sink.BatchDecision, *, last_look: LastLook | None = None) -> sink.KnownRecords:
         """Propose a decision; returns what stands afterwards, which may be an older one, or a veto."""
         ...
 
@@ -86,12 +92,31 @@ class TopicDecisionStore:
                     self._read(partition)
         return self._elsewhere.get(query_id, hashed)
 
-    def _append(self, query_id: str, records: list[tuple[bytes, bytes | None]]) -> None:
+    def _append(
+        self, query_id: str, records: list[tuple[bytes, bytes | None]], last_look: LastLook | None = None
+    ) -> None:
         partition = self._partition(query_id)
+        self._producer.partitions_for(self._topic)
+        begin_s, within_ms = time.monotonic(), None if last_look is None else last_look()
         sent = [self._producer.send(self._topic, key=key, value=value, partition=partition) for key, value in records]
+        if within_ms is not None:
+            self._wait(sent, begin_s, within_ms)
+            return
         self._producer.flush()
         for each in sent:
             each.result()  # flush tells of no record that was refused
+
+    def _wait(self, sent: list[sync.SentRecord], begin_s: float, within_ms: int) -> None:
+        """For the acknowledgements, and no longer: later the record is not to be written any more."""
+        try:
+            for each in sent:
+                each.result(max(within_ms - round((time.monotonic() - begin_s) * 1000), 1))
+        except TimeoutError:
+            self._producer.purge()
+            raise errors.RequestTimedOut(
+                f"the decision was not acknowledged within {within_ms} ms, and the transactions that it names could time out: "
+                "it is given up, and whether it stands is found out by the next attempt at the batch"
+            ) from None
 
     def _read(self, partition: int) -> None:
         where = TopicPartition(self._topic, partition)
@@ -109,10 +134,10 @@ class TopicDecisionStore:
         self._read(self._partition(query_id))
         return self._log.known(query_id, batch_id)
 
-    def decide(self, decision: sink.BatchDecision) -> sink.KnownRecords:
+    def decide(self, decision: sink.BatchDecision, *, last_look: LastLook | None = None) -> sink.KnownRecords:
         """Append, then read up to it: the first decision in the log stands."""
         key = sink.record_key(decision.query_id, decision.batch_id, sink.DECISION, decision.run_id)
-        self._append(decision.query_id, [(key, sink.decision_value(decision))])
+        self._append(decision.query_id, [(key, sink.decision_value(decision))], last_look)
         return self.known(decision.query_id, decision.batch_id)
 
     def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
