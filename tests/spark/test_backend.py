@@ -15,6 +15,7 @@ from oncelog.spark.backend import (
     RESUMED,
     TIMEOUT_MAX_KEY,
     Backend,
+    ForgottenTransaction,
     TransactionEnded,
     choose_backend,
     complete,
@@ -124,3 +125,23 @@ def test_a_broker_that_does_not_tell_its_largest_timeout_has_kafkas(
     monkeypatch.setattr(sync.Admin, "describe_broker_configs", lambda _: told)
     options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "x"})
     assert choose_backend(options) == Backend(RESUMED, timeout_ms)
+
+
+@pytest.mark.parametrize(
+    ("kind", "likely"), [(PREPARED, "there unless somebody forced it to end"), (RESUMED, "committed, or timed out")]
+)
+def test_what_the_broker_has_forgotten_is_not_called_lost(kind: str, likely: str) -> None:
+    """Its driver had committed it and died; a week later the records that are there were said to be gone."""
+    with TestBroker() as fresh, sync.Admin(bootstrap_servers=fresh.bootstrap_servers) as admin:
+        options = sink_options({"bootstrap.servers": fresh.bootstrap_servers, "topic": "old", "backend": kind})
+        attempt = write_attempt(options, choose_backend(options), "old-0", iter([ROW]))
+        complete(admin, options.client, attempt)
+        while admin.list_transactions():  # the broker looks for expired ones now and then
+            fresh.advance(8 * 24 * 60 * 60_000)
+        with pytest.raises(ForgottenTransaction) as raised:
+            complete(admin, options.client, attempt)
+        assert str(raised.value).startswith("UNKNOWN: whether the 1 records of decided transaction old-0")
+        assert likely in str(raised.value)
+        assert "gone" not in str(raised.value)
+        assert "look for them before anything is written again" in str(raised.value)
+        complete(admin, options.client, attempt, lambda: True)

@@ -145,6 +145,27 @@ def test_a_decided_transaction_that_is_gone_is_reported_loudly(world: World) -> 
         world.commit("0", "run-1", attempt)
 
 
+def test_a_loss_that_is_accepted_lets_the_query_go_on(world: World) -> None:
+    """It was reported for ever, and there was no way on but a new checkpoint."""
+    gone, kept = world.attempt("0", "run-1", b"gone"), world.attempt("0", "run-1", b"kept")
+    world.store.decide(sink.BatchDecision(world.query_id, "0", "run-1", (gone, kept)))
+    with sync.Admin(bootstrap_servers=world.bootstrap) as admin:
+        admin.force_terminate_transaction(gone.transactional_id)
+    assert len(recovered(world).lost) == 1
+    assert world.store.known(world.query_id, "0").is_done is False
+    assert len(recovered(world, accept_loss=True).lost) == 1, "it is told once more"
+    assert (recovered(world).lost, world.visible()) == ([], [b"kept"])
+    world.commit("0", "run-2")  # Spark runs the batch again
+    world.commit("1", "run-2", world.attempt("1", "run-2", b"next"))
+    assert world.visible() == [b"kept", b"next"]
+
+
+def test_a_loss_is_accepted_of_one_query_only(broker: TestBroker) -> None:
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "x"})
+    with pytest.raises(errors.ConfigurationError, match="about one query"):
+        recovery.recover(options, accept_loss=True)
+
+
 def test_one_that_is_gone_keeps_no_other_from_being_completed(world: World) -> None:
     """Otherwise the others wait for ever (and hold up every reader), or time out and are gone too."""
     gone, kept = world.attempt("0", "run-1", b"gone"), world.attempt("0", "run-1", b"kept")

@@ -22,10 +22,15 @@ PREPARED, RESUMED = "prepared", "resumed"
 TWO_PHASE_COMMIT_KEY = "transaction.two.phase.commit.enable"
 TIMEOUT_MAX_KEY = "transaction.max.timeout.ms"
 TIMEOUT_MAX_DEFAULT_MS = 900_000
+WAY_OUT = "the way out is in docs/spark.md, 'A batch that was lost'"
 
 
 class LostTransaction(RuntimeError):
     """A decided transaction is gone: its records were aborted. Nothing can bring them back without running the batch again."""
+
+
+class ForgottenTransaction(LostTransaction):
+    """The broker has forgotten the id of a decided transaction, which was committed or aborted before: nobody knows which."""
 
 
 class TransactionEnded(RuntimeError):
@@ -120,6 +125,7 @@ def complete(
 
     Raises:
         LostTransaction: it was ended otherwise.
+        ForgottenTransaction: it was ended long ago, and nobody knows how.
     """
     state = PreparedTxnState(winner.prepared_state)
     try:
@@ -128,9 +134,12 @@ def complete(
     except (errors.ProducerFenced, errors.InvalidProducerEpoch):
         if not is_over():
             _complete_kept(client, winner, state)
-    except (errors.InvalidTxnState, errors.InvalidPidMapping, errors.TransactionalIdNotFound) as error:
+    except errors.InvalidTxnState as error:
         if not is_over():
             raise _lost(winner, error) from error
+    except (errors.InvalidPidMapping, errors.TransactionalIdNotFound) as error:
+        if not is_over():
+            raise _forgotten(winner) from error
 
 
 def abort_exactly(admin: sync.Admin, transactional_id: str, state: PreparedTxnState) -> None:
@@ -161,5 +170,15 @@ def _complete_kept(client: Mapping[str, str], winner: Attempt, state: PreparedTx
 def _lost(winner: Attempt, error: BaseException | None) -> LostTransaction:
     return LostTransaction(
         f"LOST: {winner.row_count} records of decided transaction {winner.transactional_id} ({winner.prepared_state}) are gone"
-        f"{f' ({error})' if error else ''}; see `oncelog recover`"
+        f"{f' ({error})' if error else ''}; {WAY_OUT}"
+    )
+
+
+def _forgotten(winner: Attempt) -> ForgottenTransaction:
+    """An open transaction is never forgotten (transactional.id.expiration.ms), so this one was ended."""
+    likely = "so they are there unless somebody forced it to end" if winner.acting_state else "or timed out"
+    return ForgottenTransaction(
+        f"UNKNOWN: whether the {winner.row_count} records of decided transaction {winner.transactional_id} "
+        f"({winner.prepared_state}) are there cannot be known any more: the broker has forgotten its id. It was committed, "
+        f"{likely}; look for them before anything is written again; {WAY_OUT}"
     )

@@ -138,8 +138,11 @@ class Committer:
         if isinstance(what, sink.RollForward):
             self.finish(what.decision, is_done=known.is_done, run_id=run_id)
 
-    def roll_forward(self, decision: sink.BatchDecision) -> int:
+    def roll_forward(self, decision: sink.BatchDecision, *, accepts_loss: bool = False) -> int:
         """Complete the winners, end the orphans, mark done; returns how many orphans were ended.
+
+        Args:
+            accepts_loss: mark it done also where decided transactions are gone.
 
         Raises:
             LostTransaction: decided transactions are gone. The others are completed, and it is not marked done.
@@ -155,7 +158,7 @@ class Committer:
                     lost.append(str(error))
         with numbers.step("sweep"):
             numbers.swept = self.sweep(decision)
-        if lost and not self._is_over(decision):
+        if lost and not accepts_loss and not self._is_over(decision):
             raise LostTransaction("\n".join(lost))
         self._store.done(decision, numbers.to_value())
         keep(decision.query_id, decision.batch_id, numbers)

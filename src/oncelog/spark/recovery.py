@@ -7,6 +7,7 @@ from dataclasses import field
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
+from oncelog.errors import ConfigurationError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import LostTransaction
 from oncelog.spark.committer import Committer
@@ -29,7 +30,9 @@ class RecoveryReport:
     )  # why some of `undecided` may be decided after all, and stay as they are
 
 
-def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool = False) -> RecoveryReport:
+def recover(
+    options: SinkOptions, query_id: str | None = None, *, abandon: bool = False, accept_loss: bool = False
+) -> RecoveryReport:
     """Complete each decision that is not marked done, then sweep behind it.
 
     Args:
@@ -37,7 +40,14 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
             None means all of the prefix.
         abandon: also end transactions that no decision covers (the query is never started again). A run that is still
             alive is kept from winning by a veto first.
+        accept_loss: also mark decisions done whose transactions are lost, or forgotten by the broker: the query goes on behind
+            them. They are in `lost` all the same: what is missing is for the caller to write. Wants a `query_id`.
+
+    Raises:
+        ConfigurationError: a loss cannot be accepted for all queries at once.
     """
+    if accept_loss and query_id is None:
+        raise ConfigurationError("accept_loss is about one query: say which, with query_id")
     if not has_decisions(options):
         return _without_decisions(options, query_id)
     store = decision_store(options)
@@ -54,6 +64,8 @@ def recover(options: SinkOptions, query_id: str | None = None, *, abandon: bool 
                 report.completed += [winner.transactional_id for winner in decision.winners]
             except LostTransaction as error:
                 report.lost.append(str(error))
+                if accept_loss:
+                    report.ended += committer.roll_forward(decision, accepts_loss=True)
         _abandon_or_report(options, committer, store, report, query_id, abandon=abandon)
     return report
 
