@@ -91,11 +91,12 @@ def test_a_second_write_of_a_version_to_topics_that_it_never_wrote_to_is_refused
 
 def test_a_write_that_was_decided_beside_it_for_other_topics_is_refused(broker: TestBroker) -> None:
     version = {"txnAppId": "beside", "txnVersion": "1"}
-    late = planned(broker, **version)
+    late, later = planned(broker, **version), planned(broker, **version)
     message = late.write(rows(b"late", topics=["beside-b"]))
     write(broker, b"first", topics=["beside-a"], **version)
-    with pytest.raises(CommitRefused, match="these rows are for beside-b"):
-        late.commit([message])
+    for job, told in ((late, message), (later, later.write(rows(b"later", topics=["beside-b"])))):
+        with pytest.raises(CommitRefused, match="these rows are for beside-b"):
+            job.commit([told])
     assert (visible(broker, "beside-a"), visible(broker, "beside-b")) == ([b"first"], [])
 
 
@@ -201,6 +202,65 @@ def test_a_stream_that_is_behind_is_refused_before_it_writes(
 def test_dots_are_refused_where_they_part_the_id(broker: TestBroker, name: str, value: str) -> None:
     with pytest.raises(errors.ConfigurationError, match="have no dots"):
         planned(broker, **{"topic": "x", "txnAppId": "a", "txnVersion": "1", name: value})
+
+
+def in_a_batch(monkeypatch: pytest.MonkeyPatch, query_id: str, batch_id: str, run_id: str) -> None:
+    """As a task of a stream."""
+    told = {"sql.streaming.queryId": query_id, "streaming.sql.batchId": batch_id, "spark.jobGroup.id": run_id}
+    monkeypatch.setattr(writer.TaskContext, "get", lambda: FakeContext(**told))
+
+
+@pytest.mark.parametrize("batch_id", ["0", "1"])
+def test_a_task_that_comes_after_its_batch_ends_itself(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, batch_id: str
+) -> None:
+    """*prepared*: of an executor that Spark had lost. It had no clock any more, and held up all readers for good."""
+    query_id = f"zombie-{batch_id}"
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": query_id})
+    stream = StreamWriter(options, choose_backend(options), looks_first=False)
+    for each in range(int(batch_id) + 1):  # in the second case its batch is forgotten, too
+        in_a_batch(monkeypatch, query_id, str(each), "run-1")
+        stream.commit([stream.write(rows(b"winner"))], each)
+    in_a_batch(monkeypatch, query_id, "0", "run-1")
+    monkeypatch.setattr(writer, "_ids", {})  # another process
+    if batch_id == "0":
+        assert stream.write(rows(b"zombie")).attempt.is_empty
+    else:
+        with pytest.raises(CommitRefused, match="was decided and forgotten long ago"):
+            stream.write(rows(b"zombie"))
+    assert open_transactions(broker, query_id) == []
+    assert visible(broker, query_id) == [b"winner"] * (int(batch_id) + 1)
+
+
+def test_a_task_of_a_run_that_was_given_up_ends_itself(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "given-up"})
+    stream = StreamWriter(options, choose_backend(options), looks_first=False)
+    in_a_batch(monkeypatch, "given-up", "0", "run-1")
+    first = stream.write(rows(b"a"))
+    stream.abort([first], 0)
+    with pytest.raises(CommitRefused, match="was vetoed"):
+        stream.write(rows(b"zombie"))
+    assert open_transactions(broker, "given-up") == []
+
+
+def test_a_batch_writes_task_that_comes_too_late_ends_itself(broker: TestBroker) -> None:
+    version = {"topic": "late-task", "txnAppId": "late-task", "txnVersion": "1"}
+    job = planned(broker, **version)
+    message = job.write(rows(b"winner"))
+    job.commit([message])
+    assert job.write(rows(b"zombie")).attempt.is_empty
+    assert (open_transactions(broker, "app@late-task"), visible(broker, "late-task")) == ([], [b"winner"])
+
+
+def test_a_winner_is_told_as_it_is_however_late_it_looks(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decided between its preparation and its look: by a driver that heard of it in another way."""
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "in-time"})
+    backend = choose_backend(options)
+    in_a_batch(monkeypatch, "in-time", "0", "run-1")
+    attempt = writer.write_attempt(options, backend, writer.leased_id(options, "in-time", "run-1", "0"), rows(b"a"))
+    decision_store(options).decide(sink.BatchDecision("in-time", "0", "run-1", (attempt,)))
+    assert writer._report(options, backend, "in-time", "0", "run-1", attempt).attempt == attempt
+    assert open_transactions(broker, "in-time") == [attempt.transactional_id]
 
 
 def open_transactions(broker: TestBroker, start: str = "") -> list[str]:

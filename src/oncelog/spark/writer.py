@@ -26,7 +26,7 @@ from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import TransactionalIds
 from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
-from oncelog.spark.backend import PREPARED, RESUMED, Backend, promote, task_producer
+from oncelog.spark.backend import PREPARED, RESUMED, Backend, abort_exactly, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.decision_store import decision_store
 from oncelog.spark.kept_admins import admin_of
@@ -126,6 +126,29 @@ def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnSta
         raise
 
 
+def _report(
+    options: SinkOptions, backend: Backend, query_id: str, batch_id: str, run_id: str, attempt: sink.Attempt
+) -> TaskMessage:
+    """What a task tells of its attempt, which ends itself here where it has come too late.
+
+    A task that Spark has given up (an executor that it lost and that lives, a twin) may prepare its transaction behind the
+    sweep of its batch: without a clock it would hold up all readers until a later batch sweeps. Read now, behind the
+    preparation, the decision is seen here, or its sweep sees the transaction.
+    """
+    if attempt.is_empty or backend.kind != PREPARED:
+        return TaskMessage(query_id, batch_id, run_id, attempt)
+    known = decision_store(options).known(query_id, batch_id)
+    decision = known.decision
+    is_open = decision is None and not known.is_superseded and sink.run_start(run_id) not in known.vetoed_runs
+    if is_open or (decision is not None and attempt in decision.winners):
+        return TaskMessage(query_id, batch_id, run_id, attempt)
+    logger.warning("oncelog: batch %s of %s is over: ended what this task wrote too late", batch_id, query_id)
+    abort_exactly(admin_of(options.client), attempt.transactional_id, PreparedTxnState(attempt.prepared_state))
+    if decision is None:
+        raise CommitRefused(sink.refusal(known, sink.BatchDecision(query_id, batch_id, run_id, ())).reason)
+    return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0, attempt.topics))
+
+
 def _bytes_of(batch: pa.RecordBatch) -> int:
     """Of keys and values."""
     columns = [batch.column(name) for name in ("key", "value") if name in batch.schema.names]
@@ -170,7 +193,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if known.decision is not None:
                 return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
         name = leased_id(self._options, query_id, run_id, batch_id)
-        return TaskMessage(query_id, batch_id, run_id, write_attempt(self._options, self._backend, name, iterator))
+        attempt = write_attempt(self._options, self._backend, name, iterator)
+        return _report(self._options, self._backend, query_id, batch_id, run_id, attempt)
 
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
@@ -238,7 +262,7 @@ class BatchWriter(DataSourceArrowWriter):
             context.taskAttemptId(),
         )
         attempt = write_attempt(self._options, self._backend, name, iterator)
-        return TaskMessage(self._query_id, self._batch_id, self._run_id, attempt)
+        return _report(self._options, self._backend, self._query_id, self._batch_id, self._run_id, attempt)
 
     def _tell_of_the_skip(self) -> None:
         """Else a second write of the same version, which is another one by mistake, would be missed in silence."""
