@@ -44,6 +44,7 @@ class FakeFrame:
         self.values = values
         self.properties = {"sql.streaming.queryId": spark_query_id, "spark.jobGroup.id": spark_run_id}
         self.schema = StructType([StructField("value", BinaryType())])
+        self.calls: list[str] = []  # of its writer
 
     @property
     def sparkSession(self) -> FakeFrame:
@@ -57,6 +58,19 @@ class FakeFrame:
 
     def getLocalProperty(self, name: str) -> str | None:
         return self.properties.get(name)
+
+    @property
+    def write(self) -> FakeFrame:
+        return self
+
+    def format(self, name: str) -> FakeFrame:
+        self.calls.append(name)
+        return self
+
+    mode = format  # noqa: A003
+
+    def save(self) -> None:
+        self.calls.append("save")
 
     def persist(self) -> None:
         """Nothing is evaluated twice here."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pathlib
 import uuid
 from collections.abc import Iterator
@@ -230,6 +231,25 @@ def test_a_task_that_comes_after_its_batch_ends_itself(
             stream.write(rows(b"zombie"))
     assert open_transactions(broker, query_id) == []
     assert visible(broker, query_id) == [b"winner"] * (int(batch_id) + 1)
+
+
+def test_a_batch_that_was_decided_is_read_to_its_end(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stateful query's state is committed by Spark where the last row is taken: the next batch did not find it."""
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "state"})
+    backend = choose_backend(options)
+    in_a_batch(monkeypatch, "state", "0", "run-1")
+    first = StreamWriter(options, backend, looks_first=True)
+    first.commit([first.write(rows(b"a"))], 0)
+    in_a_batch(monkeypatch, "state", "0", "run-2")
+    again = itertools.chain(rows(b"a"), rows(b"b"))
+    assert StreamWriter(options, backend, looks_first=True).write(again).attempt.is_empty
+    assert list(again) == []
+
+    version = {"topic": "state", "txnAppId": "state", "txnVersion": "0"}  # in foreachBatch
+    write(broker, b"a", **version)
+    again = itertools.chain(rows(b"a"), rows(b"b"))
+    assert planned(broker, **version).write(again).attempt.is_empty
+    assert list(again) == []
 
 
 def test_a_task_of_a_run_that_was_given_up_ends_itself(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,7 +97,7 @@ class _DualWrite:
         if known.is_superseded:
             raise CommitRefused(sink.superseded_reason(self.query_id, batch_id))
         decision = known.decision
-        committer.numbers.is_repeated = decision is not None
+        was_decided = committer.numbers.is_repeated = decision is not None
         if decision is None:
             run_id = self._run_id
             frame.persist()
@@ -111,6 +111,9 @@ class _DualWrite:
             finally:
                 frame.unpersist()
         committer.finish(decision, is_done=known.is_done)
+        if was_decided:
+            # Nobody has read it: a stateful query's state for the next batch is made by reading (writer.read_to_the_end).
+            frame.write.format("noop").mode("overwrite").save()
 
     def _abort(self, committer: Committer, batch_id: str, run_id: str) -> None:
         """End what this call's tasks left open, or complete it where it was decided after all; the cause is on its way up."""

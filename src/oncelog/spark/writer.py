@@ -6,6 +6,7 @@ table: docs/spark.md. A task never commits anything.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import json
@@ -149,6 +150,12 @@ def _report(
     return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0, attempt.topics))
 
 
+def read_to_the_end(batches: Iterator[pa.RecordBatch]) -> None:
+    """Of rows that were written before. Spark commits the state of a stateful query where its last row is taken, and a state
+    that was left in the middle is not there for the next batch (RocksDB, checkpoint format 2)."""
+    collections.deque(batches, maxlen=0)
+
+
 def _bytes_of(batch: pa.RecordBatch) -> int:
     """Of keys and values."""
     columns = [batch.column(name) for name in ("key", "value") if name in batch.schema.names]
@@ -191,6 +198,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if known.is_superseded:
                 raise CommitRefused(sink.superseded_reason(query_id, batch_id))
             if known.decision is not None:
+                read_to_the_end(iterator)
                 return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
         name = leased_id(self._options, query_id, run_id, batch_id)
         attempt = write_attempt(self._options, self._backend, name, iterator)
@@ -250,8 +258,9 @@ class BatchWriter(DataSourceArrowWriter):
         assert context is not None, "tasks run with a TaskContext"
         if self._decided is not None:
             # Rows are looked at only where they say where they go; with the option all of them are written.
-            for batch in iterator if self._decided.topics else ():
-                self._refuse_other_topics(self._decided, _topics_of(self._options, batch))
+            for batch in iterator:
+                if self._decided.topics:
+                    self._refuse_other_topics(self._decided, _topics_of(self._options, batch))
             return TaskMessage(self._query_id, self._batch_id, self._run_id, sink.Attempt("", "", 0))
         name = sink.transactional_id_for(
             self._options.transactional_id_prefix,
