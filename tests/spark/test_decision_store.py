@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import uuid
+
 import pytest
 
 from oncelog import TopicPartition, errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError, RequestTimedOut
+from oncelog.spark import decision_store
 from oncelog.spark.decision_store import TopicDecisionStore
 from oncelog.testing import FaultyProxy, TestBroker
 
@@ -60,6 +64,52 @@ def test_a_topic_that_forgets_decisions_is_refused(policy: str) -> None:
             admin.create_topics({"decisions": {"partitions": 1, "configs": {"cleanup.policy": policy}}})
         with pytest.raises(ConfigurationError, match=r"decisionTopic 'decisions'.*cleanup.policy=compact"):
             TopicDecisionStore(client, "decisions")
+
+
+def of_many(count: int, batch_id: str = "0") -> sink.BatchDecision:
+    """As a stream of so many tasks decides."""
+    winners = (
+        (f"oncelog-spark.{uuid.UUID(int=7)}.12345678.{uuid.uuid4().hex}.0", f"{100_000 + i}:4", f"{100_000 + i}:5")
+        for i in range(count)
+    )
+    return sink.BatchDecision(
+        "q", batch_id, "run", tuple(sink.Attempt(i, state, 1000, acting_state=acting) for i, state, acting in winners)
+    )
+
+
+@pytest.mark.parametrize("is_of_an_earlier_version", [False, True])
+def test_a_batch_of_many_tasks_can_be_decided(is_of_an_earlier_version: bool) -> None:
+    """Behind 1 MiB, fewer than 5000 tasks, all of them wrote and no decision could be kept, at each attempt."""
+    with TestBroker() as broker:
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        if is_of_an_earlier_version:
+            with sync.Admin.from_config(client) as admin:
+                admin.create_topics({"decisions": {"partitions": 4, "configs": {"cleanup.policy": "compact"}}})
+        with contextlib.closing(TopicDecisionStore(client, "decisions")) as store:
+            decision = of_many(10_000)
+            assert store.decide(decision).decision == decision
+        with contextlib.closing(TopicDecisionStore(client, "decisions")) as store:
+            assert store.known("q", "0").decision == decision
+
+
+def test_a_decision_that_is_too_large_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    with TestBroker() as broker:
+        client = {"bootstrap.servers": broker.bootstrap_servers}
+        with sync.Admin.from_config(client) as admin:
+            configs = {"cleanup.policy": "compact", "max.message.bytes": "1000"}
+            admin.create_topics({"small": {"partitions": 4, "configs": configs}})
+        with contextlib.closing(TopicDecisionStore(client, "small")) as store:
+            with pytest.raises(
+                ConfigurationError, match=r"100 transactions.*oncelog configs set --topic small max.message"
+            ):
+                store.decide(of_many(100))
+            monkeypatch.setattr(decision_store, "DECISION_BYTES_MAX", 10_000)
+            with pytest.raises(
+                ConfigurationError, match=r"100 transactions.*10000 are the most: let fewer tasks write"
+            ):
+                store.decide(of_many(100))
+            one = of_many(1)
+            assert store.decide(one).decision == one
 
 
 def test_a_decision_that_would_come_too_late_is_given_up() -> None:

@@ -21,6 +21,10 @@ from oncelog.spark.rights import rights_named
 from oncelog.types import TopicPartition
 
 DECISION_PARTITION_COUNT = 4
+DECISION_BYTES_MAX = 8 * 1024 * 1024
+"""Of a decision before it is compressed: about 35,000 tasks that wrote something. The topic is made with this limit for records
+as they are stored; one that an earlier version made takes about 20,000, as decisions are compressed now."""
+RECORD_OVERHEAD_BYTES = 1024  # of a decision's record beside its value: its key, which has a query's name, and headers
 
 
 LastLook = Callable[[], int | None]
@@ -67,7 +71,8 @@ class TopicDecisionStore:
         self._elsewhere: dict[str, int] = {}  # queries whose records lie in another partition than the hash says
         self._looked_everywhere = False
         _create_topic(client, topic)
-        self._producer = sync.Producer.from_config(client_arguments(client, **{"linger.ms": 0}))
+        large = {"compression.type": "gzip", "max.request.size": DECISION_BYTES_MAX + RECORD_OVERHEAD_BYTES}
+        self._producer = sync.Producer.from_config(client_arguments(client, **{"linger.ms": 0}, **large))
         self._producer.start()
         reads = {
             "isolation.level": "read_uncommitted",
@@ -137,7 +142,18 @@ class TopicDecisionStore:
     def decide(self, decision: sink.BatchDecision, *, last_look: LastLook | None = None) -> sink.KnownRecords:
         """Append, then read up to it: the first decision in the log stands."""
         key = sink.record_key(decision.query_id, decision.batch_id, sink.DECISION, decision.run_id)
-        self._append(decision.query_id, [(key, sink.decision_value(decision))], last_look)
+        value = sink.decision_value(decision)
+        if len(value) > DECISION_BYTES_MAX:
+            raise errors.ConfigurationError(
+                f"{_too_many(decision)}, {len(value)} bytes; {DECISION_BYTES_MAX} are the most: {FEWER_TASKS}"
+            )
+        try:
+            self._append(decision.query_id, [(key, value)], last_look)
+        except errors.RecordTooLarge as error:
+            raise errors.ConfigurationError(
+                f"{_too_many(decision)}, more than the topic {self._topic!r} takes in a record: oncelog configs set --topic "
+                f"{self._topic} max.message.bytes={DECISION_BYTES_MAX}, or {FEWER_TASKS}"
+            ) from error
         return self.known(decision.query_id, decision.batch_id)
 
     def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
@@ -164,6 +180,15 @@ class TopicDecisionStore:
         self._consumer.stop()
 
 
+FEWER_TASKS = (
+    "let fewer tasks write (coalesce, spark.sql.shuffle.partitions), or keep decisions in a database (decisionUrl)"
+)
+
+
+def _too_many(decision: sink.BatchDecision) -> str:
+    return f"batch {decision.batch_id} has {len(decision.winners)} transactions, and the decision names each"
+
+
 def _create_topic(client: Mapping[str, str], topic: str) -> None:
     with sync.Admin.from_config(client_arguments(client)) as admin:
         if topic in admin.list_topics():
@@ -171,9 +196,8 @@ def _create_topic(client: Mapping[str, str], topic: str) -> None:
             return
         try:
             with rights_named(client, "create", [topic]):
-                admin.create_topics(
-                    {topic: {"partitions": DECISION_PARTITION_COUNT, "configs": {"cleanup.policy": "compact"}}}
-                )
+                configs = {"cleanup.policy": "compact", "max.message.bytes": str(DECISION_BYTES_MAX)}
+                admin.create_topics({topic: {"partitions": DECISION_PARTITION_COUNT, "configs": configs}})
         except errors.TopicExists:
             return
         except errors.InvalidTopic as error:
