@@ -248,3 +248,11 @@ def test_a_transaction_that_ends_while_the_rows_are_written_takes_them_along(
     assert (world.rows(), world.records()) == ([], [])
     world.writer()(FakeFrame(b"quick", spark_run_id="run-2"), 0)
     assert (world.rows(), world.records()) == (["quick"], ["quick"])
+
+
+def test_a_query_id_that_the_database_could_not_keep_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.writer("q" * 200)
+    monkeypatch.setattr(world, "url", "postgresql+psycopg://nobody@127.0.0.1:1/d")
+    world.writer("q" * 200)
+    with pytest.raises(ConfigurationError, match="query_id has 201 characters, and a database of decisions keeps 200"):
+        world.writer("q" * 201)

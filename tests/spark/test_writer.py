@@ -205,6 +205,20 @@ def test_dots_are_refused_where_they_part_the_id(broker: TestBroker, name: str, 
         planned(broker, **{"topic": "x", "txnAppId": "a", "txnVersion": "1", name: value})
 
 
+def test_a_version_that_the_database_could_not_keep_is_refused_before_it_is_written(
+    broker: TestBroker, tmp_path: pathlib.Path
+) -> None:
+    """PostgreSQL refused the decision and the veto, and what was prepared stayed open for good."""
+    name = {"topic": "long-version", "txnAppId": "long-version"}
+    with pytest.raises(
+        errors.ConfigurationError, match="txnVersion has 41 characters, and a database of decisions keeps 40"
+    ):
+        planned(broker, **name, txnVersion="v" * 41, decisionUrl="postgresql+psycopg://nobody@127.0.0.1:1/d")
+    write(broker, b"topic", **name, txnVersion="v" * 41)
+    write(broker, b"sqlite", **name, txnVersion="v" * 41, decisionUrl=f"sqlite:///{tmp_path / 'd.db'}")
+    assert visible(broker, "long-version") == [b"topic", b"sqlite"]
+
+
 def in_a_batch(monkeypatch: pytest.MonkeyPatch, query_id: str, batch_id: str, run_id: str) -> None:
     """As a task of a stream."""
     told = {"sql.streaming.queryId": query_id, "streaming.sql.batchId": batch_id, "spark.jobGroup.id": run_id}

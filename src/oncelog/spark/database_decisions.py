@@ -19,23 +19,23 @@ metadata = sa.MetaData()
 decisions = sa.Table(
     "oncelog_decisions",
     metadata,
-    sa.Column("query_id", sa.String(200), primary_key=True),
-    sa.Column("batch_id", sa.String(40), primary_key=True),
+    sa.Column("query_id", sa.String(sink.QUERY_ID_LENGTH_MAX), primary_key=True),
+    sa.Column("batch_id", sa.String(sink.DIGITS_MAX), primary_key=True),
     sa.Column("decision", sa.Text, nullable=False),
     sa.Column("is_done", sa.Boolean, nullable=False, default=False),
 )
 vetoes = sa.Table(
     "oncelog_vetoes",
     metadata,
-    sa.Column("query_id", sa.String(200), primary_key=True),
-    sa.Column("batch_id", sa.String(40), primary_key=True),
+    sa.Column("query_id", sa.String(sink.QUERY_ID_LENGTH_MAX), primary_key=True),
+    sa.Column("batch_id", sa.String(sink.DIGITS_MAX), primary_key=True),
     sa.Column("run_start", sa.String(40), primary_key=True),
 )
 
 queries = sa.Table(
     "oncelog_queries",
     metadata,
-    sa.Column("query_id", sa.String(200), primary_key=True),
+    sa.Column("query_id", sa.String(sink.QUERY_ID_LENGTH_MAX), primary_key=True),
     sa.Column(
         "spark_query_id", sa.String(200)
     ),  # of dual writes: whose query_id it is; tables of earlier versions lack it

@@ -22,6 +22,7 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.spark.decision_store import check_lengths
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import check_columns, leased_id, write_attempt
 
@@ -221,4 +222,5 @@ def dual_write(
     """
     if not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
         raise ConfigurationError(f"query_id has letters, digits, '-' and '_': {query_id!r}")
+    check_lengths(database_url, query_id=(query_id, sink.QUERY_ID_LENGTH_MAX))
     return _DualWrite(sink_options(options, "a dual write"), query_id, database_url, to_records, to_database)

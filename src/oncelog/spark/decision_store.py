@@ -227,6 +227,19 @@ def check_decision_store(options: SinkOptions) -> None:
         _create_topic(options.client, options.decision_topic)
 
 
+def check_lengths(url: str, **texts: tuple[str, int]) -> None:
+    """See before a task writes that a database's columns take what somebody chose: name -> (text, the most characters).
+
+    Refused at the commit, neither a decision nor a veto could be kept, and nothing could end what was prepared. SQLite takes
+    any length, and may have longer ones from earlier. Raises ConfigurationError.
+    """
+    for name, (text, length_max) in texts.items():
+        if len(text) > length_max and not url.startswith("sqlite"):
+            raise errors.ConfigurationError(
+                f"{name} has {len(text)} characters, and a database of decisions keeps {length_max}: {text!r:.100}"
+            )
+
+
 _stores: dict[tuple[Any, ...], DecisionStore] = {}
 
 

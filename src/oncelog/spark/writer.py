@@ -29,7 +29,7 @@ from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, abort_exactly, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
-from oncelog.spark.decision_store import decision_store
+from oncelog.spark.decision_store import check_lengths, decision_store
 from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.plainly import plainly
@@ -232,6 +232,8 @@ class BatchWriter(DataSourceArrowWriter):
         self._decided: sink.BatchDecision | None = None  # before anything was written
         if any("." in name for name in (options.application_id or "", self._batch_id)):
             raise ConfigurationError("txnAppId and txnVersion have no dots")
+        if options.decision_url:
+            check_lengths(options.decision_url, txnVersion=(self._batch_id, sink.DIGITS_MAX))
         if options.application_id:
             cluster_id = backend.cluster_id if options.decision_url else ""  # a topic's decisions are of one cluster
             self._query_id = sink.batch_write_query_id(options.application_id, options.topic, cluster_id)
