@@ -34,6 +34,16 @@ def test_what_is_the_writers_to_decide_is_refused(option):
         sync_made(writer=WRITER, **option)
 
 
+def test_a_transform_beside_a_writer_takes_the_databases_handle():
+    with pytest.raises(InvalidArgument, match=r"is called with .a record, the database's handle.: too many"):
+        sync_client.Processor("in", group_id="g", transform=lambda record: None, writer=WRITER)
+
+
+def test_a_function_whose_parameters_nobody_knows_is_taken():
+    made(transform=print)
+    made(transform=bytes)
+
+
 def test_what_the_consumer_takes_too_is_taken_beside_a_writer():
     sync_made(writer=WRITER, bootstrap_servers="h:1", client_id="c", max_poll_records=5)
 
@@ -100,6 +110,9 @@ def test_a_wrong_key_is_told_before_anything_is_opened(options, says):
         ({"transform": None}, "give one of transform and transform_batch"),
         ({"transform_batch": lambda records: None}, "give one of transform and transform_batch"),
         ({"transform": 5}, "transform must be a function"),
+        ({"transform": lambda: None}, "the transform is called with .a record.: too many positional arguments"),
+        ({"transform": lambda record, more: None}, r"the transform is called with .a record.: missing .* 'more'"),
+        ({"transform": None, "transform_batch": lambda: None}, "the transform is called with .the records.: too many"),
         ({"transaction_records_max": 0}, "transaction_records_max must be from 1"),
         ({"transaction_interval_ms": 1.5}, "transaction_interval_ms must be a whole number"),
         ({"transform_timeout_ms": 0}, "transform_timeout_ms must be from 1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 from oncelog.client import arguments
@@ -125,8 +125,22 @@ def one_function(transform: Any, transform_batch: Any, writer: Any) -> Callable[
     function = transform if transform is not None else transform_batch
     if not callable(function):
         raise arguments.refuse("transform", function, "a function")
+    what = "the records" if transform is None else "a record" if writer is None else "a record, the database's handle"
+    _check_signature(function, what)
     found: Callable[..., Any] = function
     return found
+
+
+def _check_signature(function: Callable[..., Any], what: str) -> None:
+    """Raise InvalidArgument for a function that cannot be called so: every record would fail, and be a dead letter."""
+    try:
+        parameters = signature(function)
+    except (TypeError, ValueError):  # of a builtin nobody knows
+        return
+    try:
+        parameters.bind(*what.split(", "))
+    except TypeError as error:
+        raise InvalidArgument(f"the transform is called with ({what}): {error}") from None
 
 
 def dead_letter_of(topic: Any, topics: Sequence[str]) -> str | None:

@@ -164,9 +164,9 @@ class Processor(RebalanceListener):
         )
         self._machine = Processing(checked_limits(limits))
         self._is_batch = transform_batch is not None
-        call = one_function(transform, transform_batch, writer)
         if writer is not None:
             check_writer(writer, config, is_async=self._is_async)
+        call = one_function(transform, transform_batch, writer)
         results = how_to_write(options, into_of(into, self._topics), transaction_bytes_max)
         reading = how_to_read(options, permanent_errors)
         self._transformer = self._new_transformer(call, reading, results, transform_timeout_ms, concurrency)
