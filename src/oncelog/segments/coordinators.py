@@ -97,6 +97,10 @@ class TransactionStates(Decoding):
         """As Listener."""
         self._log.gap(self._partition, is_damage=is_damage)
 
+    def _bad(self, batch: RecordBatch, text: str) -> None:
+        super()._bad(batch, text)
+        self.missing(is_damage=True)
+
     def batches(self, batches: Batches) -> None:
         """As Listener; a batch with fewer records than offsets was cleaned."""
         counts, deltas = batches.header["record_count"], batches.header["last_offset_delta"]

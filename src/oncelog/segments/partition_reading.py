@@ -99,12 +99,13 @@ class PartitionReader:
 
     def read(self) -> PartitionSummary:
         """Read it all. A file that cannot be opened is a finding."""
+        self._judge_start()
         for number, (base_offset, path) in enumerate(self._files.segments):
             self._begin_segment(base_offset, path)
             self._read_segment(path, is_last=number == len(self._files.segments) - 1)
             self._compare_index(base_offset)
         self._snapshots_up_to(INT64_MAX)
-        self._judge_ends()
+        self._judge_end()
         summary = self.summary
         summary.end_offset = self._next_offset
         summary.open_transactions = self._replay.open_transactions()
@@ -299,14 +300,17 @@ class PartitionReader:
         shown = path or f"{self._files.path}/{base_offset:020d}.txnindex"
         self._replay.compare_transaction_index((each for each in entries if each.last_offset < limit), shown, limit)
 
-    def _judge_ends(self) -> None:
-        files, end_offset = self._files, self._next_offset
-        first_offset = files.segments[0][0]
+    def _judge_start(self) -> None:
+        files, first_offset = self._files, self._files.segments[0][0]
         known_start = max(files.log_start_offset, 0)
         if files.is_oncelog and files.is_clean and first_offset > known_start:
-            self._found(
-                GAP, f"offsets {known_start} to {first_offset - 1} are missing", known_start, "", first_offset - 1
-            )
+            text = f"offsets {known_start} to {first_offset - 1} are missing"
+            self._found(GAP, text, known_start, "", first_offset - 1)
+            self._listener.missing(is_damage=True)
+
+    def _judge_end(self) -> None:
+        files, end_offset = self._files, self._next_offset
+        known_start = max(files.log_start_offset, 0)
         synced = max(files.recovery_point, files.high_watermark if files.is_clean else -1)
         if files.is_clean and end_offset < known_start:
             text = f"the checkpoint has the log begin at {known_start}, behind its end, {end_offset}"
@@ -314,6 +318,7 @@ class PartitionReader:
         if end_offset < synced:
             text = f"the log ends at {end_offset}, but it was there up to {synced} (the checkpoints)"
             self._found(GAP, text, end_offset, files.segments[-1][1], synced - 1)
+            self._listener.missing(is_damage=True)
 
     # Saying it
 

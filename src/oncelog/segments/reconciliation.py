@@ -144,6 +144,9 @@ class Reconciliation:
             self.add(summary)
             if files.topic == TRANSACTION_STATE and files in chosen:
                 self._positions.append((files, summary.end_position))
+        for topic, partition in (where for each in self.plan.directories for where in each.lost):
+            if topic == TRANSACTION_STATE and partition not in self.coordinators.partitions:
+                self.coordinators.gap(partition, is_damage=True)
 
     def add(self, summary: PartitionSummary) -> None:
         """A log was read."""
@@ -208,6 +211,11 @@ class Reconciliation:
         if not self.coordinators.partitions:
             report.notes.append(
                 f"no log of {TRANSACTION_STATE} is here: transactions are not judged against their decisions"
+            )
+        elif self.coordinators.is_damaged:
+            report.notes.append(
+                f"records of {TRANSACTION_STATE} are damaged or gone: what only they could tell is not judged;"
+                " end nothing by hand that nobody seems to own"
             )
         elif not self.names_every_producer:
             report.notes.append(

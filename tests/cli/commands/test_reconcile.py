@@ -8,8 +8,10 @@ import pathlib
 import pytest
 
 from oncelog.types import TopicPartition
+from oncelog.wire.log_records import transaction_state
 from oncelog.wire.log_records.consumer_offsets import OffsetCommit, record_to_key_value
-from oncelog.wire.record_batch import build_batch
+from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState
+from oncelog.wire.record_batch import build_batch, set_offsets
 from tests.cli.world import oncelog
 
 
@@ -130,3 +132,47 @@ def test_what_apache_kafka_may_have_deleted_before_it_was_killed_is_not_missed(d
     assert findings(data, "gap") == [("u-1", 0, 7, "no command")]
     (data / ".kafka_cleanshutdown").unlink()
     assert findings(data, "gap") == []
+
+
+def at(offset: int, key: bytes | None, value: bytes | None) -> bytes:
+    batch = bytearray(build_batch([(1, key, value, ())]))
+    set_offsets(batch, offset, 0)
+    return bytes(batch)
+
+
+def state(offset: int, now: TransactionState) -> bytes:
+    record = TransactionRecord("id", 7, 3, 60_000, now, frozenset(), 1000, 1000)
+    return at(offset, *transaction_state.record_to_key_value(record))
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "undecodable", "no log", "no directory"])
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_no_end_is_advised_where_the_coordinators_own_records_are_gone(
+    data: pathlib.Path, how: str, *, is_clean: bool
+) -> None:
+    """The last record that can be read has the id as EMPTY; what came behind it had it as Ongoing."""
+    folder = data / "__transaction_state-0"
+    log = folder / f"{0:020d}.log"
+    before = state(0, TransactionState.EMPTY)
+    log.write_bytes(before + state(1, TransactionState.ONGOING))
+    (data / "recovery-point-offset-checkpoint").write_text("0\n1\n__transaction_state 0 2\n")
+    if not is_clean:
+        (data / ".kafka_cleanshutdown").unlink()
+    if how == "flipped":
+        damaged = bytearray(log.read_bytes())
+        damaged[-3] ^= 1
+        log.write_bytes(damaged)
+    elif how == "cut":
+        log.write_bytes(before)
+    elif how == "undecodable":
+        log.write_bytes(before + at(1, b"\x00\x00\x00\x02id", b"?"))
+    else:
+        log.unlink()
+        if how == "no directory":
+            folder.rmdir()
+    result = oncelog("reconcile", data, "-o", "json")
+    document = json.loads(result.stdout)
+    assert set(document["counts"]) <= {"damaged", "gap"}
+    assert document["counts"]
+    assert any("end nothing by hand" in each for each in document["notes"])
+    assert not any("transactions abort" in each["repair"] for each in document["findings"])

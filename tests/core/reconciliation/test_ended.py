@@ -110,3 +110,15 @@ def test_an_older_decision_whose_marker_never_came() -> None:
         [], [decision(2, commit=False)], DONE, opened=[(A, opened)], is_whole=True, clock_skew_ms=0
     )
     assert aborted[0].repair == "oncelog transactions abort --topic t --partition 0 --start-offset 10"
+
+
+def test_a_decision_that_may_be_damaged_is_not_missed() -> None:
+    damaged = DONE._replace(is_damaged=True)
+    ahead = [(A, ended(11, 12, commit=True))]
+    assert kinds(ahead, [], DONE) == [MARKER_WITHOUT_DECISION]
+    assert kinds(ahead, [], damaged) == []
+    assert kinds([(A, ended(1, 2, commit=True))], [], damaged) == []
+    # Before KIP-890 the one before it has the same epoch; with it an epoch is one transaction.
+    assert kinds([(A, ended(1, 1, commit=False))], [decision(1, commit=True, bumped=False)], DONE) == [TORN]
+    assert kinds([(A, ended(1, 1, commit=False))], [decision(1, commit=True, bumped=False)], damaged) == []
+    assert kinds([(A, ended(1, 2, commit=False))], [decision(2, commit=True)], damaged) == [TORN]

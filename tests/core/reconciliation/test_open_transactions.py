@@ -136,3 +136,32 @@ def test_a_batch_writes_version_below_the_newest_may_still_be_decided() -> None:
     assert kinds("4") == [ORPHANED]
     assert kinds("007", 1) == kinds("x", 1) == [NOTE], "decided, and found under its own name"
     assert kinds("x") == [ORPHANED]
+
+
+def test_nothing_is_ended_by_a_record_behind_which_others_are_damaged() -> None:
+    """The last one that can be read says EMPTY, and the damaged one behind it said Ongoing: `why` said end nothing, and here an
+    abort was advised."""
+    for records in [
+        (record(State.EMPTY, 3),),
+        (record(State.ONGOING, 4, 0),),
+        (record(State.PREPARE_COMMIT, 4, 0), record(State.COMPLETE_COMMIT, 4)),
+        (),
+    ]:
+        log = log_of(*records)
+        log.gap(0, is_damage=True)
+        found = judge_open(PLACE, OPEN, log, names_every_producer=True)
+        assert found is not None
+        assert (found.kind, found.repair) == (NOTE, ""), records
+        assert found.text.endswith("damaged or gone: end nothing")
+    log = log_of(record(State.ONGOING, 3, 0))
+    log.gap(0, is_damage=True)
+    assert kind(log) is None
+    assert list(judge_ongoing(log, None, now_ms=10**9, prefix="p", directory="/data")) == []
+
+
+def test_damage_of_another_coordinator_is_no_doubt() -> None:
+    log = log_of(record(State.EMPTY, 3))
+    log.gap(1, is_damage=True)
+    assert kind(log) == HANGING
+    log.gap(0)
+    assert kind(log) == HANGING, "compaction takes no record that is the last one"

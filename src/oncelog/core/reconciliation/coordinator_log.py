@@ -1,7 +1,8 @@
 """What the transaction coordinators' logs say: the last state of each transactional id, and each decision that is still there.
 
 `__transaction_state` is compacted, so old decisions are gone. Behind its last gap it is whole: what a producer did since its
-first record there is known (`first_known_ms`), and only that is judged by its absence.
+first record there is known (`first_known_ms`), and only that is judged by its absence. Where records are damaged or gone, the
+last one that can be read need not be the last one: nothing that follows from it is believed (`is_damaged_for`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Decision(NamedTuple):
 class Known(NamedTuple):
     """What is known of one producer id. `first_known_ms`: since when nothing of it is missing; -1 where that cannot be said.
 
-    `state` is None where the coordinators' logs, whole from their beginning, never named it.
+    `state` is None where the coordinators' logs, whole from their beginning, never named it. `is_damaged`: records of its
+    coordinator are damaged or gone.
     """
 
     producer_id: int
@@ -46,6 +48,7 @@ class Known(NamedTuple):
     producer_epoch: int
     start_ms: int
     transactional_id: str
+    is_damaged: bool = False
 
 
 class Current(NamedTuple):
@@ -63,7 +66,7 @@ class CoordinatorLog:
         self.current: dict[str, Current] = {}
         self.newest_ms = -1
         self.partitions: set[int] = set()
-        self.is_damaged = False
+        self._damaged: set[int] = set()
         self._owner: dict[int, str] = {}  # producer id: the transactional id that had it last
         self._first_ms: dict[
             int, dict[int, int]
@@ -83,7 +86,8 @@ class CoordinatorLog:
         self.begin(log_partition)
         self._gaps.add(log_partition)
         self._first_ms[log_partition].clear()
-        self.is_damaged |= is_damage
+        if is_damage:
+            self._damaged.add(log_partition)
 
     def follow(self) -> None:
         """From now on records are news of a running broker: who writes them is not judged by what was read before."""
@@ -117,6 +121,15 @@ class CoordinatorLog:
         return self._moved is not None and producer_id in self._moved
 
     @property
+    def is_damaged(self) -> bool:
+        """Whether records of any partition are damaged or gone."""
+        return bool(self._damaged)
+
+    def is_damaged_for(self, current: Current | None) -> bool:
+        """Whether records that may be about this transactional id are; of one that is not known any may be."""
+        return self.is_damaged if current is None else current.log_partition in self._damaged
+
+    @property
     def is_whole(self) -> bool:
         """Whether every record ever written is there: no gap in any partition, from offset 0."""
         return bool(self.partitions) and not self._gaps
@@ -146,7 +159,7 @@ class CoordinatorLog:
             )
             current = self.owner_of(producer_id)
             if current is None:
-                found.append(Known(producer_id, first_ms, -1, -1, -1, ""))
+                found.append(Known(producer_id, first_ms, -1, -1, -1, "", self.is_damaged_for(None)))
                 continue
             record = current.record
             found.append(
@@ -157,6 +170,7 @@ class CoordinatorLog:
                     record.producer_epoch if record.producer_id == producer_id else -1,
                     record.start_ms,
                     record.transactional_id,
+                    self.is_damaged_for(current),
                 )
             )
         return found

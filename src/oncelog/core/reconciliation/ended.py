@@ -84,6 +84,8 @@ class _Judge:
     def finding(self, place: Place, marker: Ended) -> Finding | None:
         """About one marker."""
         decision = self._decision_of(marker, place)
+        if self._known is not None and self._known.is_damaged and not (decision is not None and decision.is_bumped):
+            return None  # its own decision may be what is gone; one with an epoch of its own is no other transaction's
         if decision is not None:
             is_in_it = (place.topic, place.partition) in self._partitions[(decision.log_partition, decision.offset)]
             if decision.commit == marker.commit:

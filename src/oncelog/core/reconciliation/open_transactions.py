@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from oncelog.core.reconciliation.coordinator_log import COMPLETED, PREPARED, CoordinatorLog, Current
 from oncelog.core.reconciliation.ended import Place, abort_command, lost_marker
-from oncelog.core.reconciliation.findings import HANGING, NOTE, ORPHANED, Finding
+from oncelog.core.reconciliation.findings import DECISION_WITHOUT_MARKER, HANGING, NOTE, ORPHANED, Finding
 from oncelog.core.reconciliation.partition_replay import Open
 from oncelog.core.shell_words import shell_text
 from oncelog.core.two_phase.exactly_once_sink import DecisionLog, attempt_name
@@ -33,7 +33,15 @@ def judge_open(
     current = coordinators.owner_of(opened.producer_id)
     if current is None:
         return _unknown(place, opened, coordinators, names_every_producer)
-    record = current.record
+    found = _by_record(place, opened, current.record, coordinators)
+    if found is not None and found.kind in (HANGING, DECISION_WITHOUT_MARKER) and coordinators.is_damaged_for(current):
+        # The record that says so need not be the last one: an abort might tear what was committed.
+        text = f"{found.text}; but records of its coordinator are damaged or gone: end nothing"
+        return _finding(NOTE, place, opened, text, current.record.transactional_id, "")
+    return found
+
+
+def _by_record(place: Place, opened: Open, record: TransactionRecord, coordinators: CoordinatorLog) -> Finding | None:
     is_in_it = TopicPartition(place.topic, place.partition) in record.partitions
     if record.producer_id != opened.producer_id:
         return _hanging(place, opened, record, f"its coordinator went on to producer {record.producer_id}")
@@ -63,6 +71,8 @@ def judge_ongoing(
         record = current.record
         if record.state is not TransactionState.ONGOING or coordinators.has_moved(record.producer_id):
             continue
+        if coordinators.is_damaged_for(current):
+            continue  # it may be over
         name = attempt_name(prefix, record.transactional_id)
         if sink_decisions is not None and name is not None:
             found = _sink_finding(current, sink_decisions, directory, name.query_id, name.batch_id)
@@ -98,6 +108,9 @@ def _sink_finding(
 def _unknown(place: Place, opened: Open, coordinators: CoordinatorLog, names_every_producer: bool) -> Finding:
     if not coordinators.partitions:
         text = "open; no log of a transaction coordinator was given, so nothing tells whether anybody will end it"
+        return _finding(NOTE, place, opened, text, "", "")
+    if coordinators.is_damaged:
+        text = "open; no coordinator that can be read knows it, and records of others are damaged or gone: end nothing"
         return _finding(NOTE, place, opened, text, "", "")
     if not names_every_producer:
         text = "open; none of the given coordinators knows it: give the directories of all brokers"
