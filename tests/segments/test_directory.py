@@ -34,3 +34,12 @@ def test_partitions_that_were_there_at_a_clean_stop(data: pathlib.Path) -> None:
     (data / ".kafka_cleanshutdown").write_text("{}")
     assert list_directory(ReadOnlyFiles(), str(data)).lost == {EMPTIED: 5, GONE: 7}
     assert list_directory(ReadOnlyFiles(), str(data), is_running=True).lost == {}
+
+
+def test_what_a_start_moved_aside_is_named(data: pathlib.Path) -> None:
+    for number in range(12):
+        (data / f"t-{number + 10}-stray").mkdir()
+    (note,) = [each for each in list_directory(ReadOnlyFiles(), str(data)).notes if "moved aside" in each]
+    assert "t-10-stray, t-11-stray" in note
+    assert "t-19-stray and 2 more" in note
+    assert "t-20" not in note

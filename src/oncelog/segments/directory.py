@@ -27,6 +27,8 @@ from oncelog.types import TopicPartition
 
 META = "meta.properties"
 DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+NAMED_MAX = 10  # of what may be many
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
 
 
@@ -106,6 +108,12 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
 
 
 def _note_state(found: DataDirectory, names: list[str]) -> None:
+    if strays := [each for each in names if each.endswith(STRAY_SUFFIX)]:
+        more = f" and {len(strays) - NAMED_MAX} more" if len(strays) > NAMED_MAX else ""
+        found.notes.append(
+            f"{found.path}: of no topic, moved aside by a start, and not read here: {', '.join(strays[:NAMED_MAX])}{more}"
+            " (docs/runbook.md, a directory NAME-stray)"
+        )
     if found.is_running:
         found.notes.append(
             f"{found.path}: a broker is running on it: ends of logs and what is under way are not judged; stop it for the rest"

@@ -144,7 +144,7 @@ def move_aside(files: Files, path: str) -> None:
     suffixes = (f"{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
     free = (f"{parent}/{_renamed(directory, each)}" for each in suffixes)
     moved = next(each for each in free if not files.exists(each))
-    _log.warning("%s belongs to no topic; moved aside as %s", path, moved)
+    _log.warning("%s belongs to no topic; moved aside as %s (docs/runbook.md)", path, moved)
     files.rename(path, moved)
 
 
