@@ -25,6 +25,7 @@ DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
 FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
 DAMAGED_BYTES_MAX = 2
+WAY_OUT = "restore it, or delete the topic (docs/runbook.md)"
 NOBODY = TopicPartition("", -1)
 
 
@@ -110,7 +111,7 @@ def missing(
 ) -> dict[TopicPartition, str]:
     """What was written and synced, and has no directory any more; and what to say of it."""
     return {
-        name: f"{data_directory}/{name}: is missing, but it was synced up to {offset}: restore it, or delete the topic"
+        name: f"{data_directory}/{name}: is missing, but it was synced up to {offset}: {WAY_OUT}"
         for name, offset in sorted(recovery_points.items())
         if offset > 0 and name not in there and led.topic_of(name) is not None
     }
