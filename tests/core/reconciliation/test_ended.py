@@ -122,3 +122,15 @@ def test_a_decision_that_may_be_damaged_is_not_missed() -> None:
     assert kinds([(A, ended(1, 1, commit=False))], [decision(1, commit=True, bumped=False)], DONE) == [TORN]
     assert kinds([(A, ended(1, 1, commit=False))], [decision(1, commit=True, bumped=False)], damaged) == []
     assert kinds([(A, ended(1, 2, commit=False))], [decision(2, commit=True)], damaged) == [TORN]
+
+
+def test_before_kip_890_the_next_decision_in_a_markers_own_millisecond_is_not_taken_for_its_own() -> None:
+    """A fast broker completes one, and decides the next, in the millisecond of the first one's marker."""
+    decisions = [
+        decision(1, commit=True, at_ms=99, bumped=False, offset=1),
+        decision(1, commit=False, at_ms=100, bumped=False, offset=2),
+        decision(1, commit=True, partition=1, at_ms=100, bumped=False, offset=3),
+    ]
+    assert kinds([(A, ended(1, 1, commit=True, at_ms=100)), (A, ended(1, 1, commit=False, at_ms=100))], decisions) == []
+    assert kinds([(B, ended(1, 1, commit=False, at_ms=100))], decisions) == [TORN]
+    assert kinds([(A, ended(1, 1, commit=True, at_ms=100))], decisions[1:2]) == [TORN]

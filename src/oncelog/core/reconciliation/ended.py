@@ -155,11 +155,13 @@ class _Judge:
             ]
             return near[-1] if near else before[-1]
         newest = before[-1]
-        # In one and the same millisecond two may have been decided.
+        # In the marker's own millisecond others may have been decided, before it and after it: its own is one of them, or the
+        # last one of before.
         same_time = [each for each in before if each.prepared_ms >= marker.marker_timestamp]
+        earlier = [each for each in before if each.prepared_ms < marker.marker_timestamp]
         fitting = [
             each
-            for each in same_time
+            for each in (*earlier[-1:], *same_time)
             if each.commit == marker.commit
             and (place.topic, place.partition) in self._partitions[(each.log_partition, each.offset)]
         ]
