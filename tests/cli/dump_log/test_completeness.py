@@ -137,8 +137,9 @@ def test_what_the_journal_had_of_a_damaged_log_was_synced_as_well(data: pathlib.
     assert problems(data) == [(str(segments(data)[-1].relative_to(data)), end_offset, end_offset + 2)]
 
 
-def test_checkpoints_that_cannot_be_read_accuse_no_log(data: pathlib.Path) -> None:
-    segments(data)[-1].unlink()
-    (data / RECOVERY_POINTS).write_bytes(b"no checkpoint")
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, CLEANED_OFFSETS, LOG_START_OFFSETS])
+def test_checkpoints_that_cannot_be_read_accuse_no_log(data: pathlib.Path, name: str) -> None:
+    segments(data)[{RECOVERY_POINTS: -1, CLEANED_OFFSETS: 1, LOG_START_OFFSETS: 0}[name]].unlink()
+    (data / name).write_bytes(b"no checkpoint")
     result = oncelog("dump-log", data, "--problems-only", "-o", "json")
-    assert [os.path.basename(row["file"]) for row in json.loads(result.stdout)] == [RECOVERY_POINTS]
+    assert [os.path.basename(row["file"]) for row in json.loads(result.stdout)] == [name]

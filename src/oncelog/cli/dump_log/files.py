@@ -414,6 +414,7 @@ BY_NAME: dict[str, Reader] = {
     checkpoint_files.RECOVERY_POINTS: checkpoint_items,
     checkpoint_files.HIGH_WATERMARKS: checkpoint_items,
     checkpoint_files.LOG_START_OFFSETS: checkpoint_items,
+    checkpoint_files.CLEANED_OFFSETS: checkpoint_items,
     checkpoint_files.OFFLINE_ENDS: checkpoint_items,
     checkpoint_files.OFFLINE_CUTS: checkpoint_items,
 }
