@@ -218,6 +218,33 @@ def test_added_partitions_are_read_at_the_next_look(
     assert query.batch() == [2]
 
 
+@pytest.mark.parametrize("more", [{"subscribe": "adds"}, {"subscribePattern": "adds.*"}])
+def test_what_is_deleted_of_an_added_partition_before_its_batch_is_planned_again_is_a_loss(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, more: dict[str, str]
+) -> None:
+    """Nobody remembered where it began: the batch was read again from what was left, in silence."""
+    added = ("adds", 1) if "subscribe" in more else ("adds-more", 0)
+    admin.create_topics({"adds": 1})
+    fill(producer, "adds", 1)
+    query = Query(broker, **more)
+    assert query.batch() == [1]
+    admin.create_partitions({"adds": 2}) if "subscribe" in more else admin.create_topics({"adds-more": 1})
+    with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as newer:
+        fill(newer, added[0], *range(10), partition=added[1])
+    assert query.batch() == list(range(10))
+    assert query.again() == list(range(10))
+    admin.delete_records({TopicPartition(*added): 6})
+    query.restart()
+    with pytest.raises(DataLoss, match=r"records from 0 are wanted up to 10, the log starts at 6"):
+        query.again()
+    query.restart(failOnDataLoss="false")
+    assert query.again() == [6, 7, 8, 9]
+    fill(producer, "adds", 2)
+    assert query.batch() == [2]
+    assert "init" not in query.stands, "it is said once"
+    admin.delete_topics(["adds", "adds-more"] if "subscribe" not in more else ["adds"])
+
+
 @pytest.mark.parametrize("more", [{"subscribe": "none"}, {"assign": '{"none": [0]}'}])
 def test_a_topic_that_is_not_there_is_told_at_once(broker: TestBroker, more: dict[str, str]) -> None:
     with pytest.raises(errors.UnknownTopicOrPartition, match="not there: none"):

@@ -276,7 +276,9 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
             offsets = planning.with_others(planning.limited_end(begin, latest, records_max), begin)
             if offsets == stands.offsets and not anew:
                 return start
-            end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if anew or shorter else None)
+            # Also where partitions are new: their starts of now, or what is deleted before a restart is missed in silence.
+            begins_elsewhere = begin != stands.offsets
+            end = StreamOffset(offsets, before | dict(bounds.topic_ids), begin if begins_elsewhere else None)
             waits = self._waits_for_more(begin, latest)
         if waits:
             return start

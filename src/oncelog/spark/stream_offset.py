@@ -2,8 +2,8 @@
 
 `ids` are the topics' ids, by which a topic that was deleted and made again under the same name is told from the one that was
 read; checkpoints of older versions have none. `init` is where the micro-batch began that ends here, where that is not where the
-one before it ended: the first one, for Spark asks for the initial offset more than once and never stores it, and one that begins
-a topic anew.
+one before it ended: the first one, for Spark asks for the initial offset more than once and never stores it, one that begins a
+topic anew, and one with partitions that were added.
 
 A checkpoint of Spark's own Kafka source has {topic: {"0": offset}}: it is gone on with, and stored as ours from then on.
 """
