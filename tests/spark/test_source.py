@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from oncelog import TopicPartition, errors, sync
+from oncelog import OffsetAndMetadata, TopicPartition, errors, sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import kept_admins, source
 from oncelog.spark.options import source_options
@@ -218,31 +218,35 @@ def test_added_partitions_are_read_at_the_next_look(
     assert query.batch() == [2]
 
 
-@pytest.mark.parametrize("more", [{"subscribe": "adds"}, {"subscribePattern": "adds.*"}])
+@pytest.mark.parametrize("what", ["partition", "topic"])
 def test_what_is_deleted_of_an_added_partition_before_its_batch_is_planned_again_is_a_loss(
-    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, more: dict[str, str]
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, what: str
 ) -> None:
     """Nobody remembered where it began: the batch was read again from what was left, in silence."""
-    added = ("adds", 1) if "subscribe" in more else ("adds-more", 0)
-    admin.create_topics({"adds": 1})
-    fill(producer, "adds", 1)
-    query = Query(broker, **more)
+    topic = f"adds-{what}"
+    admin.create_topics({topic: 1})
+    fill(producer, topic, 1)
+    query = Query(broker, subscribePattern=f"{topic}.*")
     assert query.batch() == [1]
-    admin.create_partitions({"adds": 2}) if "subscribe" in more else admin.create_topics({"adds-more": 1})
+    if what == "partition":
+        added = TopicPartition(topic, 1)
+        admin.create_partitions({topic: 2})
+    else:
+        added = TopicPartition(f"{topic}-more", 0)
+        admin.create_topics({added.topic: 1})
     with sync.Producer(bootstrap_servers=broker.bootstrap_servers) as newer:
-        fill(newer, added[0], *range(10), partition=added[1])
+        fill(newer, added.topic, *range(10), partition=added.partition)
     assert query.batch() == list(range(10))
     assert query.again() == list(range(10))
-    admin.delete_records({TopicPartition(*added): 6})
+    admin.delete_records({added: 6})
     query.restart()
     with pytest.raises(DataLoss, match=r"records from 0 are wanted up to 10, the log starts at 6"):
         query.again()
     query.restart(failOnDataLoss="false")
     assert query.again() == [6, 7, 8, 9]
-    fill(producer, "adds", 2)
+    fill(producer, topic, 2)
     assert query.batch() == [2]
     assert "init" not in query.stands, "it is said once"
-    admin.delete_topics(["adds", "adds-more"] if "subscribe" not in more else ["adds"])
 
 
 @pytest.mark.parametrize("more", [{"subscribe": "none"}, {"assign": '{"none": [0]}'}])
@@ -306,6 +310,24 @@ def test_records_that_are_deleted_while_a_task_waits_are_a_loss(
         values_of(strict, [_as_new_process(part) for part in parts])
 
 
+def test_a_topic_that_is_made_anew_between_two_tasks_of_a_batch_is_a_loss(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    """A worker looked at the topic's id once, and read the rest of the batch from the other topic."""
+    admin.create_topics({"midway": 1})
+    fill(producer, "midway", *range(100))
+    stream = reader(broker, subscribe="midway", maxRecordsPerPartition="20")
+    first, *others = stream.partitions(INITIAL, stream.latestOffset(INITIAL, ReadAllAvailable()))
+    assert values_of(stream, [first]) == list(range(20))
+    remake(admin, "midway")
+    fill(producer, "midway", *range(1000, 1100))
+    for part in others:
+        with pytest.raises(DataLoss, match="'midway' was deleted and made again"):
+            values_of(stream, [part])
+    whole = stream.partitions(INITIAL, reader(broker, subscribe="midway").latestOffset(INITIAL, ReadAllAvailable()))
+    assert values_of(stream, whole) == list(range(1000, 1100))
+
+
 def _as_new_process(part: Any) -> RangePartition:
     """A worker that has not read this topic before."""
     source._topic_ids.clear()
@@ -319,9 +341,9 @@ def test_ranges_that_follow_one_another_are_read_without_a_seek(
     sought: list[int] = []
     seek = sync.Consumer.seek
 
-    def noted(consumer: sync.Consumer, where: TopicPartition, offset: int) -> None:
-        sought.append(offset)
-        seek(consumer, where, offset)
+    def noted(consumer: sync.Consumer, where: TopicPartition, place: OffsetAndMetadata) -> None:
+        sought.append(place.offset)
+        seek(consumer, where, place)
 
     monkeypatch.setattr(sync.Consumer, "seek", noted)
     admin.create_topics({"follows": 1})

@@ -11,19 +11,24 @@ from collections.abc import Iterator
 
 from oncelog import sync
 from oncelog.client.records import ConsumerRecord
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 
 FETCH_MAX_WAIT_MS = 20
 
 
-def go_to(consumer: sync.Consumer, where: TopicPartition, offset: int) -> None:
-    """Read this partition, and no other, from `offset` on."""
+def go_to(consumer: sync.Consumer, where: TopicPartition, offset: int, topic_id: bytes | None = None) -> None:
+    """Read this partition, and no other, from `offset` on; of the topic that has this id and no other of its name."""
     if consumer.assignment() != {where}:
         consumer.assign([where])
     stands = consumer.current_positions().get(where)
-    if stands is None or stands.offset != offset:
-        consumer.seek(where, offset)
+    if stands is None or stands.offset != offset or (topic_id is not None and stands.topic_id != topic_id):
+        consumer.seek(where, place(offset, topic_id))
     consumer.resume(where)
+
+
+def place(offset: int, topic_id: bytes | None) -> int | OffsetAndMetadata:
+    """Where to seek: an offset in this topic; in whichever has the name now where no id is known."""
+    return offset if topic_id is None else OffsetAndMetadata(offset, topic_id=topic_id)
 
 
 def records_until(consumer: sync.Consumer, where: TopicPartition, begin: int, end: int) -> Iterator[ConsumerRecord]:

@@ -26,10 +26,11 @@ from oncelog.spark.log_view import LogView
 from oncelog.spark.options import LATEST, Offsets, SourceOptions, Times, client_arguments
 from oncelog.spark.plainly import plainly
 from oncelog.spark.process import acknowledge_at_once
-from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, rest
+from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, place, rest
 from oncelog.spark.source_report import SourceReport
 from oncelog.spark.stream_offset import StreamOffset, topic_id_text
 from oncelog.types import TopicPartition
+from oncelog.wire.uuids import uuid_from
 
 ROWS_PER_BATCH_MAX = 100_000
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
@@ -105,7 +106,8 @@ class LogReader:
         """The visible records of a range, in offset order. Raises DataLoss where they are gone."""
         consumer = _consumer(self.options, wanted.topic, topic_id)
         where = TopicPartition(wanted.topic, wanted.partition)
-        go_to(consumer, where, wanted.start)
+        uuid = uuid_from(topic_id) if topic_id else None
+        go_to(consumer, where, wanted.start, uuid)
         position, end = wanted.start, wanted.end
         rows_max = int(self.options.consumer.get("max.poll.records", ROWS_PER_BATCH_MAX))
         try:
@@ -113,7 +115,9 @@ class LogReader:
                 try:
                     batch = consumer.poll_arrow(max_records=rows_max, timeout_ms=self.options.poll_timeout_ms)
                 except errors.OffsetOutOfRange as error:
+                    _refuse_another(self.options, wanted.topic, topic_id)
                     position, end = self._after_a_loss(consumer, where, position, wanted, error)
+                    consumer.seek(where, place(position, uuid))
                     continue
                 before, position = position, consumer.position(where)
                 if batch.num_rows == 0:
@@ -150,7 +154,6 @@ class LogReader:
         first = consumer.beginning_offsets([where])[where]
         log_end = consumer.end_offsets([where], isolation_level="read_uncommitted")[where]
         if first <= position and wanted.end <= log_end:  # an answer to a question that was asked before
-            consumer.seek(where, position)
             return position, wanted.end
         if self.options.fail_on_data_loss:
             raise planning.DataLoss(
@@ -158,9 +161,7 @@ class LogReader:
                 f"starts at {first} and ends at {log_end} {planning.GO_ON}"
             ) from error
         end = min(wanted.end, log_end)
-        position = position if first <= position <= end else min(first, end)
-        consumer.seek(where, position)
-        return position, end
+        return position if first <= position <= end else min(first, end), end
 
 
 _consumers: dict[tuple[Any, ...], sync.Consumer] = {}
@@ -175,9 +176,7 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
     key = (*sorted((options.client | options.consumer).items()), options.isolation_level)
     known = _topic_ids.setdefault(key, {})
     if topic_id and known.get(topic) != topic_id:
-        found = topic_id_text(admin_of(options.client).describe_topics([topic])[topic].topic_id)
-        if found != topic_id:
-            raise planning.DataLoss(f"topic {topic!r} was deleted and made again (its id was {topic_id}, now {found})")
+        _refuse_another(options, topic, topic_id)
         if topic in known:
             _consumers.pop(key).stop()
             known.clear()
@@ -194,6 +193,14 @@ def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consume
         consumer.start()
         _consumers[key] = consumer
     return consumer
+
+
+def _refuse_another(options: SourceOptions, topic: str, topic_id: str) -> None:
+    """Raises DataLoss where the topic of this name is another one by now."""
+    if topic_id:
+        found = topic_id_text(admin_of(options.client).describe_topics([topic])[topic].topic_id)
+        if found != topic_id:
+            raise planning.DataLoss(f"topic {topic!r} was deleted and made again (its id was {topic_id}, now {found})")
 
 
 class BatchReader(LogReader, DataSourceReader):
