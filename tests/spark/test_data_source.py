@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
+from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
 from oncelog.spark import data_source, writer
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.data_source import DefaultSource
+from oncelog.spark.kept_admins import close_admins
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import BatchWriter
-from oncelog.testing import TestBroker
+from oncelog.testing import FaultyProxy, TestBroker
 
 SERVER = {"topic": "t", "backend": "prepared"}
 VALUE = StructType([StructField("value", StringType())])
@@ -57,7 +60,7 @@ def test_a_decision_is_looked_for_only_where_a_job_may_be_submitted_again(
     more: dict[str, str], asked: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each look reads every decision: a job without txnAppId is a new one, which nobody has decided. With it the driver looks
-    once, under today's name and an earlier version's; its tasks do not."""
+    once, under today's name and an earlier version's. Its tasks look only behind a preparation, which takes the clock away."""
     looked: list[tuple[str, str]] = []
 
     class Store:
@@ -80,17 +83,21 @@ def test_a_decision_is_looked_for_only_where_a_job_may_be_submitted_again(
     monkeypatch.setattr(writer, "decision_store", lambda _: Store())
     monkeypatch.setattr(writer, "write_attempt", lambda *_: written)
     options = sink_options({**SERVER, "kafka.bootstrap.servers": "h:1", **more})
-    assert BatchWriter(options, Backend("prepared", None), "run").write(iter(())).attempt == written
-    assert looked == asked
+    resumed, prepared = (BatchWriter(options, Backend(kind, 1000), "run") for kind in ("resumed", "prepared"))
+    assert looked == asked * 2
+    assert resumed.write(iter(())).attempt == written
+    assert looked == asked * 2
+    assert prepared.write(iter(())).attempt == written
+    assert looked == [*asked * 2, (prepared._query_id, prepared._batch_id)]
 
 
 def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark plans a writer for every micro-batch: the broker is asked once, and no query gets another's backend."""
     asked: list[str] = []
 
-    def choose(options: SinkOptions) -> Backend:
+    def choose(options: SinkOptions, *kept: sync.Admin) -> Backend:
         asked.append(options.backend)
-        return choose_backend(options)
+        return choose_backend(options, *kept)
 
     monkeypatch.setattr(data_source, "_backends", {})
     monkeypatch.setattr(data_source, "choose_backend", choose)
@@ -101,6 +108,28 @@ def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, mon
         for backend in ("prepared", "resumed", "prepared", "resumed")
     ]
     assert (found, asked) == (["prepared", "resumed", "prepared", "resumed"], ["prepared", "resumed"])
+
+
+def test_a_query_that_starts_later_asks_what_the_broker_can_do_now(
+    bootstrap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that plans outlives queries: after two-phase commit was switched off each new start failed in its tasks."""
+    now_s = [1000.0]
+    monkeypatch.setattr(data_source, "_backends", {})
+    monkeypatch.setattr(data_source, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+
+    def planned(bootstrap: str) -> str:
+        options = {"topic": "t", "kafka.bootstrap.servers": bootstrap, "checkpointLocation": "c"}
+        return str(DefaultSource(options).streamWriter(VALUE, False)._backend.kind)
+
+    with FaultyProxy(bootstrap) as proxy:
+        assert planned(proxy.bootstrap_servers) == "prepared"
+        proxy.report_feature("transaction.version", 2)
+        assert planned(proxy.bootstrap_servers) == "prepared", "while a query runs nothing is asked for each batch"
+        now_s[0] += data_source.BACKEND_KEPT_S
+        close_admins()  # the broker was started again
+        assert planned(proxy.bootstrap_servers) == "resumed"
+        close_admins()
 
 
 @pytest.mark.parametrize("kind", ["writer", "streamWriter"])

@@ -13,9 +13,11 @@ from evidence.world.committed import committed_values
 
 from oncelog import sync
 from oncelog.errors import ConfigurationError
-from oncelog.spark import dual_write
+from oncelog.spark import database_sink, dual_write
+from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.committer import CommitRefused
 from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.spark.options import SinkOptions
 from oncelog.testing import TestBroker
 from tests.spark.fakes import FakeFrame
 
@@ -256,3 +258,23 @@ def test_a_query_id_that_the_database_could_not_keep_is_refused(world: World, mo
     world.writer("q" * 200)
     with pytest.raises(ConfigurationError, match="query_id has 201 characters, and a database of decisions keeps 200"):
         world.writer("q" * 201)
+
+
+def test_a_query_that_failed_asks_the_broker_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session may hand the same function to each start; what the broker can do may be why it failed."""
+    asked: list[str] = []
+
+    def choose(options: SinkOptions) -> Backend:
+        asked.append(choose_backend(options).kind)
+        return choose_backend(options)
+
+    monkeypatch.setattr(database_sink, "choose_backend", choose)
+    write = world.writer()
+    for batch_id in (0, 1):
+        write(FakeFrame(b"%d" % batch_id), batch_id)
+    assert len(asked) == 1
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError, match="planned"):
+        patch.setattr(FakeFrame, "mapInArrow", lambda *_: (_ for _ in ()).throw(RuntimeError("planned")))
+        write(FakeFrame(b"2"), 2)
+    write(FakeFrame(b"2", spark_run_id="run-2"), 2)
+    assert (len(asked), world.records()) == (2, ["0", "1", "2"])

@@ -8,6 +8,7 @@ the recorded producer id and epoch, whose retries are idempotent.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 
@@ -46,9 +47,14 @@ class Backend:
     cluster_id: str = field(default="", compare=False)
 
 
-def choose_backend(options: SinkOptions) -> Backend:
-    """Ask the broker what it can do. Raises ConfigurationError where the wanted backend is not to be had."""
-    with sync.Admin.from_config(client_arguments(options.client)) as admin:
+def choose_backend(options: SinkOptions, kept: sync.Admin | None = None) -> Backend:
+    """Ask the broker what it can do, by an admin client that the caller keeps or by one of its own.
+
+    Raises ConfigurationError where the wanted backend is not to be had.
+    """
+    own = sync.Admin.from_config(client_arguments(options.client)) if kept is None else None
+    with contextlib.nullcontext(kept) if own is None else own as admin:
+        assert admin is not None
         level = admin.describe_features().finalized.get("transaction.version", 0)
         with rights_named(options.client, "describe-configs"):
             configs = admin.describe_broker_configs()

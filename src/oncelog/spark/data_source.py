@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 
 from pyspark.sql.datasource import DataSource
@@ -10,12 +11,16 @@ from pyspark.sql.types import StructType
 from oncelog.errors import ConfigurationError
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.decision_store import check_decision_store
+from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import COLUMNS, SinkOptions, columns_of, sink_options, source_options
 from oncelog.spark.plainly import plainly
 from oncelog.spark.source import BatchReader, StreamReader
 from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
 
-_backends: dict[tuple[object, ...], Backend] = {}
+BACKEND_KEPT_S = 10.0
+"""For how long what the broker can do is not asked again. This process outlives a query: one that starts behind a change of the
+broker's (two-phase commit switched off) must not go by what was true for the one before; one that runs asks for nothing else."""
+_backends: dict[tuple[object, ...], tuple[Backend, float]] = {}  # and when it was asked (s)
 _planned: set[str] = set()
 
 
@@ -92,5 +97,10 @@ def _backend(options: SinkOptions) -> Backend:
     if key not in _backends:
         backend = choose_backend(options)
         check_decision_store(options)
-        _backends[key] = backend
-    return _backends[key]
+    else:
+        backend, asked_s = _backends[key]
+        if time.monotonic() - asked_s < BACKEND_KEPT_S:
+            return backend
+        backend = choose_backend(options, admin_of(options.client))
+    _backends[key] = backend, time.monotonic()
+    return backend

@@ -58,9 +58,9 @@ class _DualWrite:
         """One micro-batch; repeated after a crash, it completes what was decided and writes nothing twice."""
         if self._store is None:
             self._store = DatabaseDecisionStore(self.database_url)
-            self._backend = choose_backend(self.options)
             self._run_id = uuid.uuid4().hex  # here: a Connect session hands the same object to each run
-        assert self._backend is not None
+        if self._backend is None:
+            self._backend = choose_backend(self.options)
         spark_query_id, spark_run_id = _names_of(frame)
         if self._claimed != (spark_query_id,):
             self._refuse_decided_elsewhere(self._store, batch_id)
@@ -78,9 +78,9 @@ class _DualWrite:
             with Committer(self.options, self._store) as committer:
                 self._write(frame, str(batch_id), committer, self._store, self._backend)
         except BaseException:
-            self._run_id = (
-                uuid.uuid4().hex
-            )  # this one may be vetoed, and a later batch would not mean that this one is done
+            # This one may be vetoed, and a later batch would not mean that this one is done.
+            self._run_id = uuid.uuid4().hex
+            self._backend = None  # the query that starts next may find that the broker can do something else
             raise
         _committed[key] = this
 
