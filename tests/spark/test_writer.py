@@ -266,6 +266,57 @@ def test_a_batch_that_was_decided_is_read_to_its_end(broker: TestBroker, monkeyp
     assert list(again) == []
 
 
+def plan(checkpoint: pathlib.Path, batch_id: int, at_ms: int) -> None:
+    """As Spark writes it down before the batch runs."""
+    (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+    head = f'{{"batchWatermarkMs":0,"batchTimestampMs":{at_ms},"conf":{{}}}}'
+    (checkpoint / "offsets" / str(batch_id)).write_text(f"v1\n{head}\n{{}}")
+
+
+@pytest.mark.parametrize("scheme", ["", "file:", "file://"])
+def test_a_batch_that_is_planned_anew_is_not_taken_for_written(
+    broker: TestBroker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    """A checkpoint that was restored, or whose end a power cut took: what was read since was lost in silence."""
+    name = f"planned-{len(scheme)}"
+    given = {"topic": name, "checkpointLocation": f"{scheme}{tmp_path}"}
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, **given})
+
+    def run(run_id: str, *values: bytes) -> None:
+        in_a_batch(monkeypatch, name, "0", run_id)
+        stream = StreamWriter(options, choose_backend(options), looks_first=True)
+        stream.commit([stream.write(rows(*values))], 0)
+
+    plan(tmp_path, 0, 1_700_000_000_000)
+    run("run-1", b"a")
+    run("run-2", b"a")  # the driver died before Spark noted that it was done
+    plan(tmp_path, 0, 1_700_000_600_000)
+    with pytest.raises(CommitRefused, match=r"planned at 2023-11-14T22:13:20.*planned it anew at 2023-11-14T22:23:20"):
+        run("run-3", b"a", b"lost")
+    (tmp_path / "offsets" / "0").unlink()  # as where the checkpoint lies in an object store: nobody can tell
+    run("run-4", b"a")
+    assert visible(broker, name) == [b"a"]
+
+
+def test_of_two_copies_of_a_checkpoint_the_later_one_is_refused(
+    broker: TestBroker, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both were at this batch when the first one decided it."""
+    told = []
+    for number in (0, 1):
+        plan(tmp_path / str(number), 0, 1_700_000_000_000 + number)
+        given = {"topic": "copies", "checkpointLocation": str(tmp_path / str(number))}
+        options = sink_options({"bootstrap.servers": broker.bootstrap_servers, **given})
+        in_a_batch(monkeypatch, "copies", "0", f"{number}-run")
+        stream = StreamWriter(options, choose_backend(options), looks_first=True)
+        told.append((stream, stream.write(rows(b"%d" % number))))
+    told[0][0].commit([told[0][1]], 0)
+    with pytest.raises(CommitRefused, match="planned it anew"):
+        told[1][0].commit([told[1][1]], 0)
+    told[1][0].abort([told[1][1]], 0)
+    assert (visible(broker, "copies"), open_transactions(broker, "copies")) == ([b"0"], [])
+
+
 def test_a_task_of_a_run_that_was_given_up_ends_itself(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "given-up"})
     stream = StreamWriter(options, choose_backend(options), looks_first=False)

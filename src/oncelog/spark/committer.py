@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Self
 
 from oncelog import errors, sync
@@ -16,6 +17,7 @@ from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import LeasedName, leased_name
 from oncelog.spark.backend import Backend, LostTransaction, abort_exactly, complete, winners_in_danger
 from oncelog.spark.batch_numbers import BatchNumbers, keep
+from oncelog.spark.blockers import as_utc
 from oncelog.spark.decision_store import DecisionStore
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.types import PreparedTxnState
@@ -48,12 +50,22 @@ class Committer:
         self.close()
 
     def commit(
-        self, query_id: str, batch_id: str, run_id: str, attempts: Iterable[sink.Attempt], backend: Backend
+        self,
+        query_id: str,
+        batch_id: str,
+        run_id: str,
+        attempts: Iterable[sink.Attempt],
+        backend: Backend,
+        planned_ms: str = "",
     ) -> sink.BatchDecision:
         """Commit a batch: returns the decision that stands, whose winners are committed.
 
+        Args:
+            planned_ms: when Spark planned it, where that can be seen.
+
         Raises:
-            CommitRefused: the run was vetoed, or a winner could time out before it is completed.
+            CommitRefused: the run was vetoed, a winner could time out before it is completed, or what was decided is another
+                batch of the same number.
             LostTransaction: a decided transaction is gone.
         """
         attempts = list(attempts)
@@ -64,11 +76,12 @@ class Committer:
         if isinstance(what, sink.Decide):
             self.refuse_decided_elsewhere(known, query_id)
             with self.numbers.step("decide"):
-                what = self._decide(what.decision, backend)
+                what = self._decide(replace(what.decision, planned_ms=planned_ms), backend)
         else:
             self.numbers.is_repeated = known.decision is not None
         if isinstance(what, sink.Refuse):
             raise CommitRefused(what.reason)
+        _refuse_another_plan(what.decision, planned_ms)
         self.finish(what.decision, is_done=known.is_done, run_id=run_id)
         return what.decision
 
@@ -261,6 +274,17 @@ class Committer:
         """Close the admin client where it is its own; the store is the caller's."""
         if self._owns_admin:
             self._admin.stop()
+
+
+def _refuse_another_plan(decision: sink.BatchDecision, planned_ms: str) -> None:
+    """A batch that runs again is the one that was planned. Planned anew it has other rows, which would count as written."""
+    if planned_ms and decision.planned_ms and planned_ms != decision.planned_ms:
+        was, now = (as_utc(int(each)) for each in (decision.planned_ms, planned_ms))
+        raise CommitRefused(
+            f"batch {decision.batch_id} of query {decision.query_id} was decided as it was planned at {was}, and this checkpoint "
+            f"planned it anew at {now}: it is older than what the query has written (restored, copied, or its end was lost), and "
+            "the rows of this batch would be taken for written; the way out is in docs/spark.md, 'A checkpoint that went back'"
+        )
 
 
 def _ids_of(decision: sink.BatchDecision) -> list[str]:

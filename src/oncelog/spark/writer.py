@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import pathlib
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -211,7 +212,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         first = reports[0]
         with _committer(self._options) as committer:
             attempts = [report.attempt for report in reports]
-            committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend)
+            planned_ms = _planned_ms(self._options.checkpoint_location, first.batch_id)
+            committer.commit(first.query_id, first.batch_id, first.run_id, attempts, self._backend, planned_ms)
 
     @plainly
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
@@ -326,10 +328,23 @@ def _reports(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage
 
 def _query_id_of(checkpoint_location: str | None) -> str | None:
     """The query's id from its checkpoint, where that is a local path: all messages of a failed stage can be None."""
-    if checkpoint_location is None:
-        return None
     try:
-        text = (pathlib.Path(checkpoint_location.removeprefix("file:")) / "metadata").read_text()
-        return str(json.loads(text)["id"])
-    except (OSError, ValueError, KeyError):
+        return str(json.loads(_read(checkpoint_location, "metadata"))["id"])
+    except (ValueError, KeyError):
         return None
+
+
+def _planned_ms(checkpoint_location: str | None, batch_id: str) -> str:
+    """When Spark planned the batch, from its checkpoint where that is a local path, else empty. Spark writes it before the
+    batch runs, once: a batch that has another time is not the one that ran before."""
+    found = re.search(r'"batchTimestampMs":\s*([0-9]{1,15})\b', _read(checkpoint_location, f"offsets/{batch_id}"))
+    return found[1] if found else ""
+
+
+def _read(checkpoint_location: str | None, name: str) -> str:
+    """A file of a checkpoint; empty where it cannot be read."""
+    try:
+        path = pathlib.Path((checkpoint_location or "").removeprefix("file:")) / name
+        return path.read_text() if checkpoint_location else ""
+    except (OSError, ValueError):
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -427,3 +428,9 @@ def test_a_version_that_python_does_not_read_as_a_number_is_a_word(version: str)
 def test_an_id_with_digits_of_another_script_is_not_one_of_the_sinks() -> None:
     assert attempt_name("p", "p.q.0.\u00b2.run1.1") is None
     assert attempt_name("p", "p.q.0.1.run1.\u00b2") is None
+
+
+def test_a_decision_says_when_its_batch_was_planned_where_that_is_known() -> None:
+    for decision in (DECIDED, replace(DECIDED, planned_ms="1700000000000")):
+        assert decision_from_value("q", "0", decision_value(decision)) == decision
+    assert b"planned" not in decision_value(DECIDED), "as earlier versions wrote it"

@@ -61,6 +61,8 @@ class BatchDecision:
     winners: tuple[Attempt, ...]
     # Where the winners' rows went, in a write whose topics come from a column; empty where the option names the topic.
     topics: tuple[str, ...] = ()
+    # When Spark planned the batch (ms), which is the same however often it runs; empty where that cannot be seen.
+    planned_ms: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,6 +461,8 @@ def decision_value(decision: BatchDecision) -> bytes:
     content: dict[str, object] = {"v": 1, "run": decision.run_id, "winners": winners}
     if decision.topics:
         content["topics"] = decision.topics
+    if decision.planned_ms:
+        content["planned"] = decision.planned_ms
     # Apart: an earlier version, which does not know it, takes the transaction over instead, and commits it all the same.
     acting = {w.transactional_id: w.acting_state for w in decision.winners if w.acting_state}
     if acting:
@@ -477,7 +481,7 @@ def decision_from_value(query_id: str, batch_id: str, value: bytes) -> BatchDeci
         for i, state, count in content["winners"]
     )
     topics = tuple(str(topic) for topic in content.get("topics", ()))
-    return BatchDecision(query_id, batch_id, str(content["run"]), winners, topics)
+    return BatchDecision(query_id, batch_id, str(content["run"]), winners, topics, str(content.get("planned", "")))
 
 
 class DecisionLog:
