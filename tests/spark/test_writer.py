@@ -407,6 +407,28 @@ def test_a_long_job_is_told_what_it_needs(broker: TestBroker) -> None:
     assert open_transactions(broker, "job-") == []
 
 
+def test_recover_commits_the_rest_of_a_job_whose_driver_died_while_it_committed(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without txnAppId nobody else comes back for it; until its clock ends it the rest of its rows can be had."""
+    job = planned(broker, topic="half")
+    told = [job.write(rows(value)) for value in (b"1", b"2", b"3")]
+    complete, calls = committer.complete, itertools.count()
+
+    def dies(*given: Any) -> None:
+        if next(calls):
+            raise KeyboardInterrupt
+        complete(*given)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(committer, "complete", dies)
+        job.commit(told)
+    assert len(open_transactions(broker, "job-")) == 2
+    report = recover(sink_options({"bootstrap.servers": broker.bootstrap_servers}), job._query_id)
+    assert (len(report.completed), report.lost, report.undecided) == (3, [], [])
+    assert visible(broker, "half") == [b"1", b"2", b"3"]
+
+
 def test_recover_knows_batch_writes_by_the_names_that_their_users_gave(broker: TestBroker) -> None:
     left = {}
     for number, application in enumerate(("nightly", "nightly-2")):

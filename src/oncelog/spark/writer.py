@@ -226,7 +226,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """`df.write.format("oncelog")`: all or nothing; exactly once over re-submission with txnAppId and txnVersion."""
+    """`df.write.format("oncelog")`: exactly once over re-submission with txnAppId and txnVersion. Without them all or nothing,
+    but where its driver dies while it completes what it decided: `oncelog recover` goes on, as long as the clocks allow."""
 
     def __init__(self, options: SinkOptions, backend: Backend, run_id: str) -> None:
         self._options, self._backend, self._run_id = options, backend, run_id
@@ -245,7 +246,7 @@ class BatchWriter(DataSourceArrowWriter):
             if options.backend != PREPARED:
                 # Nobody comes back for what it leaves when it is killed: its transactions keep their clock.
                 self._backend = Backend(RESUMED, backend.timeout_ms, backend.cluster_id)
-            logger.info("batch write without txnAppId and txnVersion: atomic, but a re-submitted job writes again")
+            logger.info("batch write without txnAppId and txnVersion: a re-submitted job writes again")
 
     def _decided_before(self, application_id: str) -> sink.BatchDecision | None:
         """Asked on the driver before any task runs. Raises CommitRefused for a version that may not be written."""
