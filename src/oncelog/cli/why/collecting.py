@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 
 from oncelog.cli.command import pause
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.output import error_name
-from oncelog.cli.transactions.group_scope import GroupScope, describe_group
+from oncelog.cli.output import Failed, error_name
+from oncelog.cli.transactions.group_scope import NAMED_MAX, GroupScope, describe_group
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.migrations import frozen_topics
 from oncelog.cli.why.subject import Subject
@@ -30,6 +30,7 @@ from oncelog.core.diagnosis.facts import (
     Facts,
     GroupFacts,
     GroupLook,
+    NotRead,
     OpenTransaction,
     PartitionFacts,
 )
@@ -66,6 +67,8 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     partitions = [partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
     coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
     partitions += [partition_facts(looking, None, at, None, None) for at in coordinators]
+    if subject.scope is not None:
+        _name_gone_topics(looking, subject.scope)
     group = None if subject.scope is None else group_facts(subject.scope, RealClock().now_ms())
     facts = Facts(
         subject.kind,
@@ -211,6 +214,30 @@ def partition_facts(
 
 def _offsets(bounds: dict[str, int]) -> tuple[int, int, int]:
     return bounds["log_start"], bounds["last_stable_offset"], bounds["high_watermark"]
+
+
+def _name_gone_topics(looking: Looking, scope: GroupScope) -> None:
+    """Positions, and members' partitions, of topics that are not there: where a group has nothing else, nothing was looked at,
+    and that is no all-clear. A migration's positions are another broker's; Connect's workers share out other things."""
+    group = scope.group
+    members = () if group is None else group.members
+    is_consumers = group is None or group.protocol_type in ("consumer", "")
+    if is_of_migration(scope.name) or not is_consumers:
+        return
+    named = {*scope.positions, *(at for each in members for at in each.partitions)}
+    gone = sorted({at.topic for at in named if at.topic not in looking.topics})
+    more = f" and {len(gone) - NAMED_MAX} more" if len(gone) > NAMED_MAX else ""
+    topics = f"{', '.join(gone[:NAMED_MAX])}{more}"
+    if scope.partitions and gone:
+        looking.notes.append(
+            f"{scope.name} has positions of what is not there (any more), or may not be seen: {topics}"
+        )
+    elif gone:
+        text = "its positions name only topics that are not there (any more), or that you may not see"
+        looking.not_read.append(NotRead(f"what {scope.name} reads ({topics})", "UNKNOWN_TOPIC_OR_PARTITION", text))
+    elif not scope.partitions and not members:
+        text = "no position is stored and nobody reads: its topics are gone, or it never stored one"
+        looking.not_read.append(NotRead(f"what {scope.name} reads", Failed.__name__, text))
 
 
 def _offline_coordinators(looking: Looking, subject: Subject) -> list[TopicPartition]:

@@ -1,0 +1,47 @@
+"""What `oncelog why` collects of a group that has nothing (any more) to be looked at."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from oncelog import Admin, OffsetAndMetadata, TopicPartition
+from oncelog.cli.transactions.group_scope import GroupScope
+from oncelog.cli.why.collecting import _name_gone_topics
+from oncelog.cli.why.looking import Looking
+from oncelog.client.cluster.view import TopicView
+from tests.cli.why.test_why import position, why
+from tests.cli.world import Cli
+
+
+def test_a_group_whose_topics_are_gone_is_no_all_clear(cli: Cli) -> None:
+    """With the topic its positions are gone, too, by and by: either way nothing was looked at."""
+    cli.create("why-gone")
+    position(cli, "why-gone-group", TopicPartition("why-gone", 0), 0)
+    cli("topics", "delete", "why-gone", "-y")
+    result = cli("why", "why-gone-group", "--exit-code", status=1)
+    assert "what why-gone-group reads" in result.stderr
+    assert "nothing holds it back" not in result.stderr
+    found = why(cli, "why-gone-group", status=1)
+    assert (found["verdict"], found["partition_count"]) == ("unknown", 0)
+
+
+def gone_from(names: list[str], positions: dict[TopicPartition, int], left: int) -> Looking:
+    at = {where: OffsetAndMetadata(offset) for where, offset in positions.items()}
+    partitions = tuple(sorted(at))[:left]
+    looking = Looking(cast("Admin", None), {name: TopicView(name, bytes(16), False, 0) for name in names})
+    _name_gone_topics(looking, GroupScope("g", partitions, at, frozenset(), None, None))
+    return looking
+
+
+def test_topics_that_are_gone_are_named() -> None:
+    kept, lost = TopicPartition("kept", 0), TopicPartition("lost", 1)
+    none = gone_from(["kept"], {lost: 3}, 0)
+    assert [(each.what, each.error) for each in none.not_read] == [
+        ("what g reads (lost)", "UNKNOWN_TOPIC_OR_PARTITION")
+    ]
+    some = gone_from(["kept"], {kept: 1, lost: 3}, 1)
+    assert (some.not_read, some.notes) == (
+        [],
+        ["g has positions of what is not there (any more), or may not be seen: lost"],
+    )
+    assert (gone_from(["kept"], {kept: 1}, 1).not_read, gone_from(["kept"], {kept: 1}, 1).notes) == ([], [])
