@@ -37,6 +37,7 @@ from oncelog.errors import (
 )
 
 CONNECT_TIMEOUT_MS = 5000
+SETUP_TIMEOUT = "socket_connection_setup_timeout_ms"
 COORDINATOR_AWAY = (NotCoordinator, CoordinatorNotAvailable, CoordinatorLoadInProgress)
 LINGER_MS = ProducerConfig.linger_ms
 _KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)
@@ -49,8 +50,11 @@ class _Client(Protocol):
 
 @asynccontextmanager
 async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
-    """A running admin client."""
-    client = Admin(**arguments(AdminConfig, settings))
+    """A running admin client. A broker that takes a connection and says nothing is given up as soon as one at the start is."""
+    own = snake_case(settings.client_config())
+    limit_ms = min(settings.timeout_ms, CONNECT_TIMEOUT_MS)
+    more = {} if SETUP_TIMEOUT in own else {SETUP_TIMEOUT: limit_ms}
+    client = Admin(**arguments(AdminConfig, settings, **more))
     await _start(client, settings)
     try:
         yield client
@@ -62,6 +66,11 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
         raise
     finally:
         await client.stop()
+
+
+def patient(settings: Settings) -> Settings:
+    """For several questions of which one that nobody answers must not take all the time."""
+    return dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, CONNECT_TIMEOUT_MS))
 
 
 async def _name_offline_coordinators(admin: Admin, settings: Settings) -> None:

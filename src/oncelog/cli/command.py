@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from oncelog.wire.schema import InvalidField
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
+_SILENT = re.compile(r"no connection to (\S+) within")
 
 
 class Name(str):
@@ -264,6 +266,8 @@ def hint_for(error: BaseException, settings: Settings) -> str:
         error = error.__cause__  # what it waited for says more than that it waited
     name = type(error).__name__
     where = settings.bootstrap_servers or settings.properties.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
+    if silent := _SILENT.search(str(error)):
+        return f"the broker at {silent[1]} does not answer, which others may do: does it run?"
     describe = f"`{settings.repair('topics', 'describe')} TOPIC`"
     hints = {
         "TimeoutError": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",

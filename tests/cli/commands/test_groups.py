@@ -7,9 +7,10 @@ import pathlib
 from typing import Any
 
 import pytest
-from evidence.world.broker import Client
+from evidence.world.broker import Client, one_more_that_stands_still
 
 from oncelog import sync
+from oncelog.cli import clients
 from oncelog.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -104,6 +105,17 @@ def test_a_group_with_members_is_left_alone(cli: Cli) -> None:
         assert cli.json("groups", "delete", "live", "-y", status=1)[0]["error"] == "NON_EMPTY_GROUP"
         looked_at = cli.json("groups", "delete", "live", "--dry-run", status=1)
         assert (len(looked_at), looked_at[0]["result"], looked_at[0]["error"]) == (1, "failed", "NON_EMPTY_GROUP")
+
+
+def test_a_coordinator_that_stands_still_is_named_soon(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the broker that was asked first, which answers."""
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    cli.create("groups-still")
+    cli("groups", "reset-offsets", "still", "--topic", "groups-still", "--to-earliest", "-y")
+    with one_more_that_stands_still(coordinates=["still"]):
+        shown = cli("groups", "describe", "still", status=1).stderr
+    assert " within 1000 ms (the broker at 127.0.0.1:" in shown
+    assert cli.bootstrap_servers not in shown
 
 
 def test_positions_are_deleted_one_by_one(cli: Cli) -> None:

@@ -7,8 +7,10 @@ import dataclasses
 from typing import Any
 
 import pytest
+from evidence.world.broker import one_more_that_stands_still
 
 from oncelog import Consumer, OffsetAndMetadata, Producer
+from oncelog.cli import clients
 from oncelog.cli.command import Settings
 from oncelog.cli.transactions import explain
 from oncelog.cli.transactions.explain import Holder, judge
@@ -33,6 +35,24 @@ HOLDER = Holder(
     None,
     NOW_MS,
 )
+
+
+def test_a_coordinator_that_stands_still_hides_no_holder(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where nobody can say whose it is: then it is nobody's to abort."""
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    cli.create("explain-still")
+    cli.leave_open("explain-still", "explain-still-app")
+    cli.create("explain-whose")
+    cli.leave_hanging("explain-whose", "explain-whose-app")
+    with one_more_that_stands_still():
+        shown = cli("transactions", "explain", "--topic", "explain-still", status=1)
+        (row,) = cli.json("transactions", "explain", "--topic", "explain-whose", "--exit-code", status=3)
+    assert "explain-still-app: Ongoing" in shown.stdout
+    assert shown.stderr.startswith(
+        "error: transactional ids of broker 2 are missing: REQUEST_TIMED_OUT: no connection to "
+    )
+    assert (row["verdict"], "broker 2 does not answer" in row["why"]) == ("unknown owner", True)
+    assert "abort" not in row["repair"]
 
 
 def verdict(**owner: Any) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from evidence.world.broker import one_more_that_stands_still
 
+from oncelog.cli import clients
 from tests.cli.world import LONG_AGO_MS, Cli
 
 
@@ -61,6 +62,20 @@ def test_a_coordinator_that_stands_still_hides_no_description_of_the_others(cli:
     (line,) = shown.stderr.splitlines()
     assert line.startswith("error: transactional ids of broker 2 are missing: REQUEST_TIMED_OUT: "), line
     assert "error: groups of broker 2 are missing: REQUEST_TIMED_OUT: " in none.stderr, none.stderr
+
+
+def test_what_hangs_is_found_where_a_coordinator_stands_still_and_may_be_its(
+    cli: Cli, ghost: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    with one_more_that_stands_still():
+        shown = cli("transactions", "find-hanging", "--topic", "list-hanging", status=1)
+        none = cli(
+            "transactions", "find-hanging", "--topic", "list-hanging", "--max-transaction-timeout", "9999d", status=1
+        )
+    assert f" {ghost} " in shown.stdout
+    assert "transactional ids of broker 2 are missing" in shown.stderr
+    assert "without an owner on the coordinators that answered" in none.stderr
 
 
 def test_nothing_found_is_no_all_clear_where_a_broker_was_silent(cli: Cli) -> None:

@@ -77,3 +77,24 @@ def test_what_the_others_coordinate_is_described_where_the_caller_asks_who_was_s
                 assert silent == {}, "whoever is back is not in it any more"
 
     run(work())
+
+
+@pytest.mark.parametrize("question", ["list_transactions", "list_groups", "describe_groups"])
+def test_who_takes_a_connection_and_says_nothing_is_not_asked_again_and_again(tmp_path, question):
+    """It is given up as soon as its connection is, not when the whole time is over."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, _):
+            servers = {"bootstrap_servers": broker.bootstrap_servers}
+            async with Admin(**servers) as admin:
+                await admin.create_topics(["x"])
+                await admin.alter_consumer_group_offsets("a", {("x", 0): 1})
+            with one_more_that_stands_still(coordinates=["b"]):
+                async with Admin(**servers, socket_connection_setup_timeout_ms=500) as admin:
+                    silent = {}
+                    arguments = [["a", "b"]] if question.startswith("describe") else []
+                    await getattr(admin, question)(*arguments, unreachable=silent)
+                    (error,) = silent.values()
+                    assert str(error).endswith("within 500 ms")
+
+    run(work())

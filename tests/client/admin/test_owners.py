@@ -18,7 +18,7 @@ class Coordinators:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    async def list_transactions(self, *, producer_ids: Iterable[int]) -> list[TransactionListing]:
+    async def list_transactions(self, *, producer_ids: Iterable[int], unreachable: object) -> list[TransactionListing]:
         self.asked.append(f"list {sorted(producer_ids)}")
         return [TransactionListing("gone", 1, "Ongoing", 1), TransactionListing("kept", 2, "Ongoing", 1)]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
@@ -17,18 +17,20 @@ from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.transactions.verdicts import Verdict, verdict_of
-from oncelog.cli.unreadable import WHY_OFFLINE, why
+from oncelog.cli.unreadable import WHY_OFFLINE, name_unreachable, why
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import hanging_of, owners_of, seen
+from oncelog.client.admin.session import Unreachable
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.view import TopicView, offline_partitions
-from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.errors import ErrorCode, KafkaError, Network, RequestTimedOut, error_for
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 
 OFFLINE_ADVICE = "read the broker's log; free or mend its disk, then restart it; `oncelog dump-log` shows the damage"
+SILENT_ADVICE = "see whether its broker runs, and can be reached from here; more time with --timeout"
 ROW_KEYS = (
     *("topic", "partition", "last_stable_offset", "high_watermark", "blocked", "producer_id", "producer_epoch"),
     *("start_offset", "last_timestamp_ms", "quiet_ms", "transactional_id", "coordinator", "state", "duration_ms"),
@@ -80,7 +82,8 @@ async def explain(
     settings = ctx.ensure_object(Settings)
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
-    async with open_admin(settings) as admin:
+    unreachable: dict[Node, KafkaError] = {}
+    async with open_admin(patient(settings)) as admin:
         topics = await (admin.describe_topics([topic]) if topic else admin.list_topics(include_internal=True))
         where = _partitions(topics, partition)
         scope = None
@@ -88,7 +91,7 @@ async def explain(
             scope = await group_scope(admin, group, topics)
             where = [at for at in where if at in scope.partitions]
         unreadable: dict[TopicPartition, KafkaError] = {}
-        holders = await _pending(admin, scope) + await _holders(admin, where, unreadable)
+        holders = await _pending(admin, scope) + await _holders(admin, where, unreadable, unreachable)
         young = [holder for holder in holders if holder.age_ms <= older_than_ms and older_than_ms > 0]
         holders = [holder for holder in holders if holder not in young]
         looked_at = set(where)
@@ -102,10 +105,11 @@ async def explain(
             emit(_row(holder, verdict), _text(holder, verdict))
         for at in offline:
             emit(_offline_row(at, unreadable.get(at)), _offline_text(at, unreadable.get(at)))
+    name_unreachable(settings, "transactional ids", unreachable)
     if holders or offline:
         if exit_code:
             ctx.exit(EXIT_FOUND)
-        if unreadable:
+        if unreadable or unreachable:
             ctx.exit(EXIT_FAILURE)
     elif young:
         text = f"nothing is held back for longer than {duration_text(older_than_ms)}"
@@ -172,8 +176,14 @@ async def _pending(admin: Admin, scope: GroupScope | None) -> list[Holder]:
     ]
 
 
-async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unreadable | None = None) -> list[Holder]:
-    """The first open transaction of each partition that has one. `unreadable` takes what cannot be asked."""
+async def _holders(
+    admin: Admin,
+    where: list[TopicPartition],
+    unreadable: Unreadable | None = None,
+    unreachable: Unreachable | None = None,
+) -> list[Holder]:
+    """The first open transaction of each partition that has one. `unreadable` takes what cannot be asked, `unreachable` the
+    coordinators that do not answer: whatever has no owner then may be theirs."""
     producers = await admin.describe_producers(where, unreadable=unreadable)
     opened = {
         at: sorted((p for p in producers[at] if p.transaction_start_offset is not None), key=_start)
@@ -184,11 +194,14 @@ async def _holders(admin: Admin, where: list[TopicPartition], unreadable: Unread
     blocked = list(bounds)
     if not blocked:
         return []
-    owners = await owners_of(admin, {opened[at][0].producer_id for at in blocked})
-    hanging = await hanging_of(admin, blocked)
-    hidden: tuple[str, ...] = ()
-    if any(opened[at][0].producer_id not in owners for at in blocked):
-        hidden = tuple(await admin.why_owners_may_be_hidden())
+    owners = await owners_of(admin, {opened[at][0].producer_id for at in blocked}, unreachable=unreachable)
+    if unreachable:
+        hanging, hidden = {}, tuple(f"broker {node.node_id} does not answer" for node in sorted(unreachable))
+        owners = {key: each for key, each in owners.items() if each.is_open}
+    else:
+        hanging, hidden = await hanging_of(admin, blocked), ()
+        if any(opened[at][0].producer_id not in owners for at in blocked):
+            hidden = tuple(await admin.why_owners_may_be_hidden())
     now_ms = RealClock().now_ms()
     return [
         Holder(
@@ -245,12 +258,16 @@ def _row(holder: Holder, verdict: Verdict) -> dict[str, Any]:
 def _offline_row(where: TopicPartition, error: KafkaError | None) -> dict[str, Any]:
     row: dict[str, Any] = dict.fromkeys(ROW_KEYS)
     row |= {"topic": where.topic, "partition": where.partition, "verdict": "offline", "pending": []}
-    return row | {"why": WHY_OFFLINE if error is None else why(error), "advice": OFFLINE_ADVICE}
+    return row | {"why": WHY_OFFLINE if error is None else why(error), "advice": _offline_advice(error)}
 
 
 def _offline_text(where: TopicPartition, error: KafkaError | None) -> str:
     what = "takes nothing more, and gives what it can" if error is None else f"gives nothing ({error_name(error)})"
-    return f"{where}: {what}\n  why   {WHY_OFFLINE if error is None else why(error)}\n  do    {OFFLINE_ADVICE}"
+    return f"{where}: {what}\n  why   {WHY_OFFLINE if error is None else why(error)}\n  do    {_offline_advice(error)}"
+
+
+def _offline_advice(error: KafkaError | None) -> str:
+    return SILENT_ADVICE if isinstance(error, RequestTimedOut | Network) else OFFLINE_ADVICE
 
 
 def _text(holder: Holder, verdict: Verdict) -> str:

@@ -64,15 +64,15 @@ class GroupScope:
 async def describe_group(admin: Admin, name: str) -> GroupDescription | None:
     """None where nobody knows it, or it is of a kind that has no description."""
     try:
-        return (await admin.describe_groups([name]))[name]
+        return (await admin.describe_groups([name], unreachable={}))[name]
     except GroupIdNotFound:
         return None
 
 
 async def group_scope(admin: Admin, name: str, topics: Mapping[str, TopicView]) -> GroupScope:
     """What `name` reads of these topics. Raises GroupIdNotFound where there is no such group."""
-    positions = await admin.list_consumer_group_offsets(name)
-    return await scope_of(admin, positions, await describe_group(admin, name), name, topics)
+    group = await describe_group(admin, name)  # first: it gives up soonest where its coordinator says nothing
+    return await scope_of(admin, await admin.list_consumer_group_offsets(name), group, name, topics)
 
 
 async def scope_of(

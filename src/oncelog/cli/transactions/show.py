@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, nothing_seen
@@ -271,7 +271,8 @@ async def find_hanging(
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
     unreadable: dict[TopicPartition, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    unreachable: dict[Node, KafkaError] = {}
+    async with open_admin(patient(settings)) as admin:
         await _check_broker(admin, broker_id)
         all_ages = await admin.find_hanging_transactions(
             topic=topic,
@@ -279,11 +280,14 @@ async def find_hanging(
             broker_id=broker_id,
             max_transaction_timeout_ms=ANY_AGE_MS,
             unreadable=unreadable,
+            unreachable=unreachable,
         )
         found = [each for each in all_ages if each.duration_ms > timeout]
-        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
-        owners = await owners_of(admin, {each.producer_id for each in found})
-        hidden = await admin.why_owners_may_be_hidden() if any(each.producer_id not in owners for each in found) else []
+        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", unreachable)
+        owners = await owners_of(admin, {each.producer_id for each in found}, unreachable={})
+        hidden = [f"broker {node.node_id} does not answer" for node in sorted(unreachable)]
+        if not hidden and any(each.producer_id not in owners for each in found):
+            hidden = await admin.why_owners_may_be_hidden()
         is_blind = (
             not found
             and topic is None
@@ -300,7 +304,8 @@ async def find_hanging(
     settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty=none_that_may_be_seen(none, is_blind))
     if young := len(all_ages) - len(found):
         text = f"left out, as it was quiet for no longer than {duration_text(timeout)}: {counted(young, 'transaction')}"
-        settings.out.note(f"{text} that no coordinator will end (--max-transaction-timeout)")
+        whose = "without an owner on the coordinators that answered" if away else "that no coordinator will end"
+        settings.out.note(f"{text} {whose} (--max-transaction-timeout)")
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, columns, counted
@@ -24,7 +24,6 @@ from oncelog.client.arguments import is_wire_text
 from oncelog.core.diagnosis.causes import NO_MEMBERS, OUT_OF_RANGE, Cause, causes, verdict, young_count
 from oncelog.core.diagnosis.facts import GROUP, TOPIC, TRANSACTION, Facts
 
-QUESTION_TIMEOUT_MS = 5_000  # several questions are asked: one that nobody answers must not take all the time
 SHOWN_MAX = 20
 OLDER_THAN_MS = 10_000
 
@@ -60,11 +59,6 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
         ctx.exit(EXIT_FOUND)
     if facts.not_read:
         ctx.exit(EXIT_FAILURE)
-
-
-def patient(settings: Settings) -> Settings:
-    """As a client that asks several questions is set."""
-    return dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
 
 
 async def look(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog.client import arguments
+from oncelog.client.admin.session import Unreachable
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC, AdminTopics
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.admin.transactions import AdminTransactions
@@ -52,11 +53,13 @@ class AdminHanging(AdminTransactions, AdminTopics):
         broker_id: int | None = None,
         max_transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MAX_MS,
         unreadable: Unreadable | None = None,
+        unreachable: Unreachable | None = None,
     ) -> list[HangingTransaction]:
         """Open transactions that were quiet for longer than `max_transaction_timeout_ms` and have no owner.
 
         Looks at all partitions (internal topics too), or those of a topic, a partition, a leading broker. `unreadable`:
-        a dict that takes the error of each partition that cannot be asked, instead of raising it.
+        a dict that takes the error of each partition that cannot be asked, instead of raising it. `unreachable`: a dict that
+        takes the coordinators that do not answer in time; what has no owner then may be one of theirs.
         """
         arguments.text_or_none("topic", topic)
         arguments.integer_or_none("partition", partition)
@@ -76,7 +79,7 @@ class AdminHanging(AdminTransactions, AdminTopics):
         ]
         if not candidates:
             return []
-        owners = await self._owners({candidate.producer.producer_id for candidate in candidates})
+        owners = await self._owners({each.producer.producer_id for each in candidates}, unreachable)
         reasons = [(c, *_why_hanging(c, owners.get(c.producer.producer_id, []))) for c in candidates]
         suspects = [(c, reason, transactional_id) for c, reason, transactional_id in reasons if reason]
         # What was ended while we asked is no longer there.
@@ -117,9 +120,11 @@ class AdminHanging(AdminTransactions, AdminTopics):
             return [f"whether you may see all transactional ids could not be asked: {error}"]
         return []
 
-    async def _owners(self, producer_ids: Iterable[int]) -> dict[int, list[TransactionDescription]]:
+    async def _owners(
+        self, producer_ids: Iterable[int], unreachable: Unreachable | None = None
+    ) -> dict[int, list[TransactionDescription]]:
         """What the coordinators know of these producer ids."""
-        listed = await self.list_transactions(producer_ids=sorted(producer_ids))
+        listed = await self.list_transactions(producer_ids=sorted(producer_ids), unreachable=unreachable)
         described = await self._describe_transactions([each.transactional_id for each in listed])
         owners: dict[int, list[TransactionDescription]] = {}
         for listing in listed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from oncelog.client.admin.hanging import AdminHanging
+from oncelog.client.admin.session import Unreachable
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.facts import OpenTransaction, Owner
 from oncelog.errors import TransactionalIdNotFound
@@ -13,13 +14,17 @@ from oncelog.types import TopicPartition
 ANY_AGE_MS = -(2**62)  # clocks differ: even what seems to come from the future is looked at
 
 
-async def owners_of(admin: AdminHanging, producer_ids: Iterable[int]) -> dict[int, TransactionDescription]:
-    """What the coordinators say of these producers; an id that vanishes while we ask is left out."""
+async def owners_of(
+    admin: AdminHanging, producer_ids: Iterable[int], *, unreachable: Unreachable | None = None
+) -> dict[int, TransactionDescription]:
+    """What the coordinators say of these producers; an id that vanishes while we ask is left out. `unreachable` takes the
+    coordinators that do not answer in time."""
     wanted = sorted(set(producer_ids))
     if not wanted:
         return {}
-    listed = {each.transactional_id: each.producer_id for each in await admin.list_transactions(producer_ids=wanted)}
-    return {listed[name]: found for name, found in (await described_if_known(admin, *listed)).items()}
+    found = await admin.list_transactions(producer_ids=wanted, unreachable=unreachable)
+    listed = {each.transactional_id: each.producer_id for each in found}
+    return {listed[name]: each for name, each in (await described_if_known(admin, *listed)).items()}
 
 
 async def described_if_known(admin: AdminHanging, *transactional_ids: str) -> dict[str, TransactionDescription]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
@@ -15,7 +16,7 @@ from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
 from oncelog.client.rights import next_step
-from oncelog.errors import ErrorCode, KafkaError, NotController, RequestTimedOut, error_for
+from oncelog.errors import ErrorCode, KafkaError, Network, NotController, RequestTimedOut, error_for
 from oncelog.host.host import Host, real_host
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import CoordinatorKey, Node
@@ -162,10 +163,23 @@ class AdminSession(HasInstanceId):
         await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
         nodes = sorted(self._cluster.view.nodes.values())
 
-        def ask(node: Node) -> Awaitable[Any]:
-            return self._ask_node(what, node, message(), version_min=version_min)
+        async def ask(node: Node) -> Any:
+            if unreachable is not None:
+                await self._connected(node)
+            return await self._ask_node(what, node, message(), version_min=version_min)
 
         return await _of_those_that_answer(nodes, ask, unreachable)
+
+    async def _connected(self, node: Node) -> None:
+        """Who takes a connection and says nothing is not asked again and again. Raises RequestTimedOut for that; who refuses it
+        may be starting: the question is tried for as long as it may take."""
+        limit_ms = self._config.default_api_timeout_ms
+        with suppress(Network):
+            try:
+                async with asyncio.timeout(limit_ms / 1000):
+                    await self._cluster.connection(node)
+            except TimeoutError:
+                raise RequestTimedOut(f"no connection to {node.host}:{node.port} within {limit_ms} ms") from None
 
     async def _ask_coordinator(
         self,
@@ -223,6 +237,8 @@ class AdminSession(HasInstanceId):
         first = await self._coordinators(key_type, keys)
 
         async def answers_of(node: Node) -> list[T]:
+            if unreachable is not None:
+                await self._connected(node)
             mine = first[node]
             nodes = {node: mine}
 
