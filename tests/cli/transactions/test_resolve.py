@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import pathlib
+import socket
 import sqlite3
 from typing import Any
 
 import pytest
 
+from oncelog.cli import clients
 from oncelog.errors import OutcomeUnknown
 from oncelog.recipes.janitor import InDoubt, resolve
 from tests.cli.commands.test_recover import Query, decided
@@ -160,6 +162,20 @@ def test_a_file_that_is_no_plan(cli: Cli, tmp_path: pathlib.Path, text: str, say
     file = tmp_path / "plan.json"
     file.write_text(text)
     assert says in cli(*RESOLVE, "--from", file, "-y", status=1).stderr
+
+
+def test_where_no_broker_answers_that_is_said_soon_and_a_bad_file_at_once(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 200)
+    plan = tmp_path / "plan.json"
+    plan.write_text("[]")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        nobody = Cli(f"127.0.0.1:{taken.getsockname()[1]}")
+        assert "not done within 200 ms" in nobody(*RESOLVE, "--from", plan, "--dry-run", status=1).stderr
+        missing = nobody(*RESOLVE, "--from", tmp_path / "nosuch.json", "--dry-run", status=1).stderr
+    assert "nosuch.json: No such file or directory" in missing
 
 
 def test_wrong_usage(cli: Cli) -> None:

@@ -99,6 +99,10 @@ async def resolve(
     spark = _spark_options(settings, prefix, decision_topic, decision_url) if SPARK in names else None
     files = tuple(dict.fromkeys(name for name in names if name not in (DATABASE, SPARK)))
     sources = Sources(url, spark, query_id, files, only)
+    for path in files:
+        opinions_of_file(path, {})  # one that is no plan is said before anybody is asked
+    async with open_admin(settings):
+        pass  # where no broker answers, that is said as soon as by every other command
     plan, hidden = await asyncio.to_thread(planned_from, settings, sources)
     wanted = plan.decided()
     counts = [f"{verb} {sum(each.decision == verb for each in wanted)}" for verb in (COMMIT, ABORT)]
