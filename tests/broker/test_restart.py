@@ -567,6 +567,58 @@ def test_a_partition_whose_directory_is_gone_is_offline_until_it_is_put_back(tmp
     run(work())
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_first_segment_that_is_gone_takes_its_partition_offline_until_it_is_put_back(tmp_path, caplog, is_clean):
+    """The log start moved up in silence, and its readers with it."""
+    directory, kept = tmp_path / "data", tmp_path / "kept"
+    first = directory / "t-0" / f"{0:020d}.log"
+
+    async def work():
+        async with broker_and_client(directory) as (broker, client):
+            await client.create("t")
+            await client.create("u")
+            for value in "abc":
+                await client.produce("t", value)
+                await client.produce("u", value)
+                for name in "tu":
+                    await broker.flusher.sync_all()
+                    broker.partitions.find(TopicPartition(name, 0)).log.roll()
+            broker.partitions.log_starts.delete_records(broker.partitions.find(TopicPartition("u", 0)), 2)
+        first.rename(kept)
+        for _ in range(2):
+            if not is_clean:
+                (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+            caplog.clear()
+            async with broker_and_client(directory) as (broker, client):
+                with pytest.raises(StorageError):
+                    broker.partitions.find(TopicPartition("t", 0))
+                assert broker.partitions.is_offline(TopicPartition("t", 0))
+                assert "t-0: its first segment begins at offset 1, and its records began at 0: what lies" in caplog.text
+                assert await client.read("u", offset=2) == ["c"]
+                broker.partitions.checkpoint()
+        kept.rename(first)
+        async with broker_and_client(directory) as (_, client):
+            assert [await client.read("t", offset=offset) for offset in range(3)] == [["a"], ["b"], ["c"]]
+
+    run(work())
+
+
+def test_without_the_checkpoint_of_log_starts_nobody_knows_where_logs_begin(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            for value in "abc":
+                await client.produce("t", value)
+                await broker.flusher.sync_all()
+                broker.partitions.find(TopicPartition("t", 0)).log.roll()
+            broker.partitions.log_starts.delete_records(broker.partitions.find(TopicPartition("t", 0)), 2)
+        (tmp_path / "log-start-offset-checkpoint").unlink()
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read("t", offset=2) == ["c"]
+
+    run(work())
+
+
 def test_a_topic_whose_directory_is_gone_can_be_deleted_and_made_again(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (_, client):

@@ -61,6 +61,7 @@ class Checkpoints:
         self._is_read = False
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.has_log_starts = False  # whether the start found the file: without it nobody knows where logs begin
         self.cleaned: dict[TopicPartition, int] = {}
         self.offline_ends: dict[TopicPartition, int] = {}
         self.offline_cuts: dict[TopicPartition, int] = {}
@@ -73,6 +74,7 @@ class Checkpoints:
             return
         self.recovery_points = self._read_needed(RECOVERY_POINTS)
         self.log_starts = self._read_needed(LOG_START_OFFSETS)
+        self.has_log_starts = self._files[LOG_START_OFFSETS].exists()
         self.offline_ends = self._read_needed(OFFLINE_ENDS)
         self.offline_cuts = self._read_needed(OFFLINE_CUTS)
         try:

@@ -404,6 +404,12 @@ class Partitions:
         for note in report.notes:
             _log.warning("%s: %s", name, note)
         log = report.log
+        if log.log_start_offset > log_start_offset and self._checkpoints.has_log_starts:
+            log.close()  # a log start is in the checkpoint before any record below it is removed
+            raise DamagedLog(
+                f"{self._directory}/{name}: its first segment begins at offset {log.log_start_offset}, and its records began "
+                f"at {log_start_offset}: what lies between is missing"
+            )
         rules.recovered(log_start_offset=log.log_start_offset, log_end_offset=log.log_end_offset)
         partition = LocalPartition(name, topic.topic_id, log, rules, chosen, self._flusher, created=created)
         self._partitions[name] = partition
