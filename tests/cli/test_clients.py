@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
@@ -9,6 +10,8 @@ import socket
 import pytest
 
 from oncelog.cli import clients
+from oncelog.cli.clients import open_consumer
+from oncelog.cli.command import Settings
 from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
@@ -108,3 +111,15 @@ def test_two_that_connect_at_a_time_leave_the_log_as_it_was(propagates: bool, mo
     assert logger.propagate is False
     second.__exit__(None, None, None)
     assert logger.propagate is propagates
+
+
+def test_who_reads_makes_no_topic(cli: Cli) -> None:
+    """Not even while the topic is deleted that it reads."""
+
+    async def may_create(**properties: str) -> bool:
+        settings = Settings(bootstrap_servers=cli.bootstrap_servers, properties=properties)
+        async with open_consumer(settings, "clients-nosuch", group_id="clients-reader") as consumer:
+            return consumer._config.allow_auto_create_topics
+
+    assert not asyncio.run(may_create())
+    assert asyncio.run(may_create(**{"allow.auto.create.topics": "true"})), "who wants it says so"

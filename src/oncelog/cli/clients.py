@@ -108,6 +108,8 @@ async def open_producer(settings: Settings, **more: Any) -> AsyncIterator[Produc
 @asynccontextmanager
 async def open_consumer(settings: Settings, *topics: str, **more: Any) -> AsyncIterator[Consumer]:
     """A running consumer; `more` are its keys in snake case."""
+    if "allow_auto_create_topics" not in snake_case(settings.client_config()):
+        more.setdefault("allow_auto_create_topics", False)  # whoever reads makes no topic, also while one is deleted
     client = Consumer(*topics, **arguments(ConsumerConfig, settings, **more))
     await _start(client, settings)
     try:
