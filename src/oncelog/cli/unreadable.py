@@ -12,7 +12,11 @@ from oncelog.errors import KafkaError
 from oncelog.types import Node, TopicPartition
 
 NAMED_MAX = 20
-WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more until a restart; the broker's log says why"
+WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more; the broker's log says which"
+WAY_ON = (
+    "free or mend its disk, then restart it; where a batch is damaged, restore its files from a copy while the broker "
+    "is stopped, or send what is left to another topic (docs/runbook.md)"
+)
 
 
 def unread_row(what: object, error: KafkaError) -> dict[str, str]:

@@ -185,3 +185,15 @@ def test_a_cause_for_machines_has_every_key() -> None:
     other = Facts(TOPIC, "orders", (dataclasses.replace(PARTITION, is_offline=True),))
     (cause,) = causes(other, 0)
     assert row(cause, told(SETTINGS, other, cause)).keys() == found.keys()
+
+
+def test_several_offline_partitions_take_nothing_more_and_both_ways_on_are_named() -> None:
+    """Whether the disk failed or the files are damaged only the broker's log knows; a restart mends no damage."""
+    where = [TopicPartition("orders", number) for number in range(3)]
+    facts = tuple(PartitionFacts(at, 0, 5, 9, leader_id=1, is_offline=True) for at in where)
+    said = first(Facts(TOPIC, "orders", facts))
+    assert said.headline == "offline partition: 3 partitions take nothing more"
+    assert (
+        "free or mend its disk, then restart it; where a batch is damaged, restore its files from a copy" in said.advice
+    )
+    assert "docs/runbook.md" in said.advice

@@ -17,7 +17,7 @@ from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
 from oncelog.cli.transactions.verdicts import Verdict, verdict_of
-from oncelog.cli.unreadable import WHY_OFFLINE, name_unreachable, why
+from oncelog.cli.unreadable import WAY_ON, WHY_OFFLINE, name_unreachable, why
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import hanging_of, owners_of, seen
 from oncelog.client.admin.session import Unreachable
@@ -29,7 +29,7 @@ from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node, TopicPartition
 
-OFFLINE_ADVICE = "read the broker's log; free or mend its disk, then restart it; `oncelog dump-log` shows the damage"
+OFFLINE_ADVICE = f"read the broker's log: {WAY_ON}; `oncelog dump-log` shows the damage"
 SILENT_ADVICE = "see whether its broker runs, and can be reached from here; more time with --timeout"
 ROW_KEYS = (
     *("topic", "partition", "last_stable_offset", "high_watermark", "blocked", "producer_id", "producer_epoch"),

@@ -15,7 +15,7 @@ from oncelog.cli.durations import duration_text
 from oncelog.cli.output import counted, printable
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.transactions.verdicts import verdict_of
-from oncelog.cli.unreadable import WHY_OFFLINE
+from oncelog.cli.unreadable import WAY_ON, WHY_OFFLINE
 from oncelog.cli.why.migrations import DO, WHOSE
 from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.causes import Cause
@@ -196,8 +196,9 @@ def _offline(settings: Settings, _: Facts, cause: Cause) -> Told:
         advice = "start the brokers that have a copy (REPLICAS, IN-SYNC)"
     else:
         why = WHY_OFFLINE
-        advice = f"read the log of broker {first.leader_id}; free or mend its disk, then restart it"
-    gives = "gives nothing" if first.error or first.leader_id < 0 else "takes nothing more"
+        advice = f"read the log of broker {first.leader_id}: {WAY_ON}"
+    verbs = ("gives", "takes") if len(cause.partitions) == 1 else ("give", "take")
+    gives = f"{verbs[0]} nothing" if first.error or first.leader_id < 0 else f"{verbs[1]} nothing more"
     return Told(
         f"{cause.kind}: {some(cause.partitions)} {gives}",
         (("where", listed(cause.partitions)),),
