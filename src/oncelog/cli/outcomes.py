@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import click
 
-from oncelog.cli.command import Settings
+from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import EXIT_FAILURE, columns, error_name
-from oncelog.errors import KafkaError
+from oncelog.errors import KafkaError, RequestTimedOut
+
+T = TypeVar("T")
 
 
 async def each_of(
@@ -55,6 +57,38 @@ async def refused(
 
     if errors:
         await each_of(settings, kind, wanted, would, tell)
+
+
+async def found_of(
+    names: Sequence[str], ask: Callable[[Sequence[str]], Awaitable[dict[str, T]]]
+) -> tuple[dict[str, T], dict[str, KafkaError]]:
+    """What `ask` finds of several things, and the errors of those that hide none of the others. Raises where nothing is found."""
+    try:
+        return await ask(names), {}
+    except RequestTimedOut:
+        raise
+    except KafkaError:
+        if len(set(names)) == 1:
+            raise
+    found: dict[str, T] = {}
+    errors: dict[str, KafkaError] = {}
+    for name in dict.fromkeys(names):
+        try:
+            found |= await ask([name])
+        except KafkaError as error:
+            errors[name] = error
+    if not found:
+        raise next(iter(errors.values()))
+    return found, errors
+
+
+def name_missing(settings: Settings, errors: Mapping[str, KafkaError]) -> None:
+    """Behind what was found: a line for each that was not; the exit status is 1."""
+    for error in errors.values():
+        hint = hint_for(error, settings)
+        settings.out.note(f"error: {error_name(error)}: {error.message}" + (f" ({hint})" if hint else ""))
+    if errors:
+        click.get_current_context().exit(EXIT_FAILURE)
 
 
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:

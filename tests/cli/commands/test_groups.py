@@ -289,3 +289,12 @@ def test_a_group_that_is_not_there_is_named_by_its_code(cli: Cli) -> None:
     assert (
         told == "error: GROUP_ID_NOT_FOUND: there is no group 'nosuch' (`oncelog groups list` shows the known groups)\n"
     )
+
+
+def test_a_group_that_is_not_there_hides_none_that_is(cli: Cli) -> None:
+    cli.create("groups-here")
+    cli("groups", "reset-offsets", "here", "--topic", "groups-here", "--to-earliest", "-y")
+    for more in ((), ("--members",)):
+        shown = cli("groups", "describe", "here", "nosuch", *more, status=1)
+        assert "GROUP_ID_NOT_FOUND" in shown.stderr
+        assert ("groups-here" in shown.stdout) == (not more)

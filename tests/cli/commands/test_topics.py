@@ -103,3 +103,12 @@ def test_records_are_deleted_up_to_what_is_decided(cli: Cli) -> None:
     assert cli.json("topics", "delete-records", "purge:1", "--before-time", "1971-01-01", "-y")[0]["offsets"] == 0
     assert cli.json("topics", "delete-records", "purge:1", "--before-time", "2999-01-01", "-y")[0]["result"] == 3
     cli("transactions", "force-terminate", "--transactional-id", "purge-holder", "-y")
+
+
+def test_a_topic_that_is_not_there_hides_none_that_is(cli: Cli) -> None:
+    cli.create("topics-here", 2)
+    shown = cli("topics", "describe", "topics-here", "topics-nosuch", status=1)
+    assert shown.stdout.count("topics-here") == 2
+    assert "error: UNKNOWN_TOPIC_OR_PARTITION: topic 'topics-nosuch' (`oncelog topics list` shows" in shown.stderr
+    assert cli.json("topics", "describe", "topics-nosuch", status=1)["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
+    cli("topics", "describe", "topics-nosuch", "topics-neither", status=1)

@@ -146,3 +146,9 @@ def test_a_broker_that_is_not_there_is_no_all_clear_and_not_waited_for(cli: Cli)
             "broker 77 is not there: there is broker 1",
         )
     assert cli.json("transactions", "find-hanging", "--topic", "list-nobody", "--broker-id", 1, "--exit-code") == []
+
+
+def test_an_id_that_is_not_there_hides_none_that_is(cli: Cli, state: str) -> None:
+    shown = cli("transactions", "describe", "list-open", "list-nosuch", status=1)
+    assert "list-open" in shown.stdout
+    assert "error: TRANSACTIONAL_ID_NOT_FOUND: transactional id 'list-nosuch'" in shown.stderr

@@ -11,7 +11,7 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.hidden import TOPICS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
-from oncelog.cli.outcomes import each_of, pairs_of, refused
+from oncelog.cli.outcomes import each_of, found_of, name_missing, pairs_of, refused
 from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.unreadable import name_offline
@@ -74,7 +74,7 @@ async def describe_topics(ctx: click.Context, names: tuple[str, ...]) -> None:
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
-        found = await admin.describe_topics(names)
+        found, missing = await found_of(names, admin.describe_topics)
         where = [TopicPartition(t.name, index) for t in found.values() for index in sorted(t.partitions)]
         bounds = await partition_bounds(admin, where, unreadable=unreadable)
     rows = []
@@ -88,6 +88,7 @@ async def describe_topics(ctx: click.Context, names: tuple[str, ...]) -> None:
     shown = ["topic", "partition", "leader", "log_start", "last_stable_offset", "high_watermark", "blocked"]
     settings.out.rows(columns(*shown, wide=["leader_epoch", "replicas", "in_sync", "topic_id", "state"]), rows)
     name_offline(settings, found.values(), unreadable)
+    name_missing(settings, missing)
     if unreadable:
         ctx.exit(EXIT_FAILURE)
 

@@ -13,6 +13,7 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
+from oncelog.cli.outcomes import found_of, name_missing
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.explain import explain
@@ -152,7 +153,7 @@ async def describe_transactions(ctx: click.Context, names: tuple[str, ...], more
         raise click.UsageError("say which transactional id")
     unreachable: dict[Node, KafkaError] = {}
     async with open_admin(settings) as admin:
-        found = await admin.describe_transactions(wanted, unreachable=unreachable)
+        found, missing = await found_of(wanted, partial(admin.describe_transactions, unreachable=unreachable))
     rows = [transaction_row(found[name]) for name in wanted if name in found]
     shown = columns(*TRANSACTION_COLUMNS)
     if len(wanted) == len(rows) == 1:
@@ -160,6 +161,7 @@ async def describe_transactions(ctx: click.Context, names: tuple[str, ...], more
     else:
         settings.out.rows(shown, rows, empty=none_of_those_asked("none of these transactional ids", unreachable))
     name_unreachable(settings, "transactional ids", unreachable)
+    name_missing(settings, missing)
     if unreachable:
         ctx.exit(EXIT_FAILURE)
 
