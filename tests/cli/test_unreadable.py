@@ -117,3 +117,9 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
         for command in (("groups", "describe", "reader"), ("transactions", "describe", "done")):
             asked = cli("--timeout", "1s", *command, status=1)
             assert "is offline, and what it has cannot be asked for" in asked.stderr, (command, asked.stderr)
+
+
+def test_partition_zero_is_no_count_of_none(damaged: Cli) -> None:
+    lines = damaged("topics", "list", "-o", "wide").stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("lost ")] == ["#0"]
+    assert {row["topic"]: row["offline"] for row in damaged.json("topics", "list")}["lost"] == [0]

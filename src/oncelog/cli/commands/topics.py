@@ -50,12 +50,18 @@ async def list_topics(settings: Settings, internal: bool) -> None:
         }
         for topic in found.values()
     ]
+    offline = Column("offline", wide=True, show=_numbered if settings.output == "wide" else str)
     settings.out.rows(
-        columns("topic", "partitions", "replication", "internal", wide=["topic_id", "offline"]),
+        [*columns("topic", "partitions", "replication", "internal", wide=["topic_id"]), offline],
         rows,
         empty=none_that_may_be_seen("there are no topics", is_hidden),
     )
     name_offline(settings, found.values())
+
+
+def _numbered(value: Any) -> str:
+    """`#0,#2`: the numbers of partitions, which are no count of them."""
+    return ",".join(f"#{number}" for number in str(value).split(","))
 
 
 @topics.command("describe", watchable=True)
