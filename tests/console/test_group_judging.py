@@ -18,7 +18,7 @@ class Groups:
     def __init__(self) -> None:
         self.asked: list[list[str]] = []
 
-    async def describe_groups(self, names: Iterable[str]) -> dict[str, GroupDescription]:
+    async def describe_groups(self, names: Iterable[str], *, unreachable: object = None) -> dict[str, GroupDescription]:
         wanted = list(names)
         self.asked.append(wanted)
         for each in wanted:
