@@ -84,6 +84,20 @@ def test_a_lost_transaction_is_a_failure(cli: Cli, url: str) -> None:
     assert winner.transactional_id in report["lost"][0]
 
 
+def test_a_loss_is_accepted_for_one_query_and_told_once_more(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-accepted")
+    winner = query.attempt("0", 0, b"lost")
+    decided(query, "0", winner)
+    cli("transactions", "force-terminate", "--transactional-id", winner.transactional_id, "--even-if-prepared", "-y")
+    command = ("recover", "--query", query.query_id, "--decision-url", url)
+    assert cli(*command, "-y", status=1).stderr
+    assert "go on behind what is lost" in cli(*command, "--accept-loss", "--dry-run").stderr
+    assert len(cli.json(*command, "--accept-loss", "-y", status=1)["lost"]) == 1
+    assert cli.json(*command, "-y")["lost"] == [], "the query goes on"
+    assert "--query" in cli("recover", "--accept-loss", "-y", status=2).stderr
+    assert "--accept-loss is about a Spark query" in cli("recover", "/", "--accept-loss", "-y", status=2).stderr
+
+
 def test_options_are_checked(cli: Cli) -> None:
     assert "has no dot" in cli("recover", "--prefix", "a.b", status=2).stderr
 

@@ -28,6 +28,11 @@ from oncelog.core.two_phase.sink_names import TRANSACTIONAL_ID_PREFIX
     "--query", "query_id", metavar="ID", help="Only this: the id in <checkpoint>/metadata, or a batch write's txnAppId."
 )
 @click.option("--abandon", is_flag=True, help="Also end what no decision covers: the query is never started again.")
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="With --query: go on behind a decided batch that is lost. What is missing is yours to write again.",
+)
 @click.option("--decision-topic", metavar="TOPIC", help="Where its decisions are [default: __oncelog_decisions].")
 @click.option("--decision-url", metavar="URL", help="The database its decisions are in, instead of a topic.")
 @click.pass_context
@@ -38,6 +43,7 @@ def recover(
     prefix: str,
     query_id: str | None,
     abandon: bool,
+    accept_loss: bool,
     decision_topic: str | None,
     decision_url: str | None,
 ) -> None:
@@ -51,13 +57,16 @@ def recover(
     oncelog without a journal. Exit status 1 when a partition is damaged, with its name.
     """
     if directory is not None:
-        given_options = [name for name, value in (("--query", query_id), ("--abandon", abandon)) if value]
+        ours = ("--query", query_id), ("--abandon", abandon), ("--accept-loss", accept_loss)
+        given_options = [name for name, value in ours if value]
         if given_options:
             raise click.UsageError(f"{given_options[0]} is about a Spark query, and DIRECTORY about a broker's files")
         from oncelog.cli.commands.recover_directory import recover_directory
 
         recover_directory(ctx, directory)
         return
+    if accept_loss and query_id is None:
+        raise click.UsageError("--accept-loss is about one query: say which, with --query")
     if to_kafka:
         raise click.UsageError("--to-kafka needs the DIRECTORY of a broker that is not running")
     from oncelog.spark.options import sink_options
@@ -75,12 +84,14 @@ def recover(
     what = "commit decided transactions and end orphans of " + whose
     if abandon:
         what += "; end their undecided transactions as well: their records are lost unless the batch runs again"
+    if accept_loss:
+        what += "; go on behind what is lost, which nobody brings back"
     away = asyncio.run(_reached(settings))  # who is not there is given up sooner than the recovery would
     if not settings.confirm(what, query_id or prefix):
         _show_open(settings, options.client, prefix, query_id)
         return
     with progress(settings, "oncelog.spark"):
-        report: RecoveryReport = run(options, query_id, abandon=abandon)
+        report: RecoveryReport = run(options, query_id, abandon=abandon, accept_loss=accept_loss)
     _print(settings, report)
     if away or report.lost or report.elsewhere:
         ctx.exit(EXIT_FAILURE)
