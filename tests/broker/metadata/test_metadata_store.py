@@ -256,9 +256,15 @@ def test_a_broker_refuses_the_start_and_says_what_can_be_done(tmp_path):
         data = bytearray(log.read_bytes())
         data[data.rindex(b"payments")] ^= 1
         log.write_bytes(data)
-        with pytest.raises(DamagedLog, match=r"payments-0 is of no topic .1 such directories.: restore it"):
+        with pytest.raises(DamagedLog, match=r"payments-0 is of no topic .1 such directories; without a copy, rename"):
             async with broker_and_client(tmp_path):
                 pass
-        assert (tmp_path / "payments-0").exists()
+        (tmp_path / "payments-0").rename(tmp_path / "payments-0-stray")
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert "early" in broker.store.metadata.topics
+            assert "payments" not in broker.store.metadata.topics
+            await client.create("payments")
+            await client.produce("payments", "new")
+            assert await client.read("payments") == ["new"]
 
     run(work())

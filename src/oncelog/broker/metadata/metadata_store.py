@@ -140,7 +140,10 @@ class MetadataStore:
 
         orphans = [path for path, owner in owners().items() if owner not in named] if torn else []
         if orphans:
-            raise DamagedLog(f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories)")
+            raise DamagedLog(
+                f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories; without a copy, "
+                f"rename each to NAME-stray and start again: docs/runbook.md)"
+            )
 
     @property
     def end_offset(self) -> int:
