@@ -40,7 +40,7 @@ def test_who_may_see_nothing_is_told_so(
 ) -> None:
     alice, root = cli_as(guarded, "alice", tmp_path), cli_as(guarded, "root", tmp_path)
     shown = alice(*command)
-    assert f"error: you may not see all {kind}: there may be some {BLIND}" in shown.stderr
+    assert f"you may not see all {kind}: there may be some {BLIND}" in shown.stderr
     assert none in shown.stderr
     if command[0] == "transactions":
         alice(*command, "--exit-code", status=1)

@@ -65,7 +65,7 @@ async def nothing_seen(
     if reason and everything is not None and await everything():
         return False
     if reason:
-        settings.out.note(f"error: {reason}: there may be some that are not shown")
+        settings.out.note(f"{reason}: there may be some that are not shown")
     return bool(reason)
 
 
