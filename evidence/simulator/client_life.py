@@ -219,9 +219,8 @@ class ClientLife:
         may_abort = isinstance(error, KafkaError) and not error.fatal
         if transaction.commit_attempted and not (may_abort and isinstance(error, KafkaError) and error.abortable):
             return Outcome.INFO, False
-        transaction.commit_attempted = (
-            False  # abortable: it is not committed, and will not be, whether we abort it or die
-        )
+        # What is abortable is not committed, and will not be, whether we abort it or die.
+        transaction.commit_attempted = False
         if may_abort and self.aborts_what_failed:
             try:
                 await producer.abort_transaction()

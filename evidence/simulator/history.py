@@ -55,6 +55,11 @@ class Transaction:
         return self.operator_commits and self.outcome is not Outcome.OK
 
     @property
+    def is_unknown(self) -> bool:
+        """Whether nobody knows what of it is committed."""
+        return self.outcome is Outcome.INFO or self.may_be_part
+
+    @property
     def sends(self) -> list[tuple[str, int]]:
         """Key and value of everything it sent."""
         return [(step[1], step[2][1]) for step in self.steps if step[0] == "send"]

@@ -24,10 +24,10 @@ def check_exactly_once(transactions: Sequence[Transaction], read: Read) -> Itera
         if pair not in sent:
             yield f"{pair} was read and never sent"
     for number, transaction in enumerate(transactions):
-        got = [pair for pair in transaction.sends if counts[pair]]
-        missing = [pair for pair in transaction.sends if not counts[pair]]
         if transaction.may_be_part:
             continue
+        got = [pair for pair in transaction.sends if counts[pair]]
+        missing = [pair for pair in transaction.sends if not counts[pair]]
         where = f"transaction {number} of process {transaction.process}"
         if transaction.outcome is Outcome.OK and missing:
             yield f"{where} is committed, and {missing} was not read"

@@ -22,11 +22,10 @@ def check_group_offsets(transactions: Sequence[Transaction], committed: Mapping[
                     continue
                 if transaction.outcome is Outcome.OK:
                     allowed = {transaction.offsets[key]}
-                elif transaction.outcome is Outcome.INFO or transaction.may_be_part:
+                elif transaction.is_unknown:
                     allowed.add(transaction.offsets[key])
             # An unknown transaction of an instance that was never fenced may still have committed afterwards.
-            unknown = [t for t in mine if t.outcome is Outcome.INFO or t.may_be_part]
-            allowed |= {t.offsets[key] for t in unknown if key in t.offsets}
+            allowed |= {t.offsets[key] for t in mine if t.is_unknown and key in t.offsets}
             stored = committed.get(group, {}).get(key)
             if stored not in allowed:
                 yield f"{group} stands at {stored} in {key}; allowed: {sorted(map(str, allowed))}"

@@ -28,12 +28,12 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
-from oncelog.cli.clients import arguments
+from oncelog.cli.clients import arguments, patient
 from oncelog.cli.command import Settings
 from oncelog.client.admin.admin import Admin
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.console.plans import body_of
-from oncelog.console.routes import QUESTION_TIMEOUT_MS, STATIC, application, index, keep_session, page
+from oncelog.console.routes import STATIC, application, index, keep_session, page
 from oncelog.console.security import SESSION_S, Gate, Guard, Session
 from oncelog.console.watch import Watch
 from oncelog.errors import AuthenticationFailed, ConfigurationError, InvalidArgument, RequestTimedOut
@@ -235,9 +235,8 @@ class Door:
 
     def _begun(self, settings: Settings, user: str) -> str:
         """A console of their own, in a task of its own; the secret of its session."""
-        patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
         inner = Gate(self._gate.hosts, is_open=True, name=user, streams_max=STREAMS_MAX)
-        watch = Watch(settings, lambda: _admin_of(patient))
+        watch = Watch(settings, lambda: _admin_of(patient(settings)))
         console = application(settings, inner, watch=watch, **self._more)
         now_s, secret = self._gate.clock(), secrets.token_urlsafe(32)
         login = self._gate.logins[secret] = Login(now_s + SESSION_S, user=user, console=console, last_s=now_s)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import pathlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from oncelog import __version__
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.output import error_row
 from oncelog.console import group_pages, more, pages, past, plans
@@ -37,7 +36,6 @@ STATIC = pathlib.Path(__file__).parent / "static"
 SEND_TIMEOUT_S = 20.0  # a reader that takes nothing for so long is dropped
 BEAT_S = 15.0
 FIRST_LOOK_S = 5.0
-QUESTION_TIMEOUT_MS = 5_000
 AGAIN_S = 2
 
 
@@ -52,8 +50,7 @@ def application(
 ) -> Starlette:
     """The ASGI application of one console."""
     # A broker that does not answer is told soon, not when an operation's whole time is over.
-    patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
-    shared = watch or Watch(settings, lambda: open_admin(patient))
+    shared = watch or Watch(settings, lambda: open_admin(patient(settings)))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:

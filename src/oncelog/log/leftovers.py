@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Files
 
+DELETED_DIRECTORY_SUFFIX = "-delete"  # of a partition's, until its files are removed
+STRAY_SUFFIX = "-stray"  # of one that belongs to no topic, and that a start moved aside
 INDEX_SUFFIXES = (".index", ".timeindex", ".txnindex")
 _PASSING_SUFFIXES = (".cleaned", ".swap", ".deleted", ".tmp")
 _SWAPPED_SUFFIXES = (".log", *INDEX_SUFFIXES)

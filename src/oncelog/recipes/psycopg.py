@@ -68,8 +68,7 @@ class PsycopgDatabase:
     errors: tuple[type[Exception], ...] = (psycopg.Error,)
 
     def __init__(self, connect: str | Callable[[], Connection], *, stall_limit_ms: int = STALL_LIMIT_MS) -> None:
-        if not (callable(connect) or isinstance(connect, str)):
-            raise arguments.refuse("connect", connect, "a connection string, or a function that gives a connection")
+        _check_connect(connect)
         self._connect, self._stall_limit_ms = connect, stall_limit_ms
         self._connection: Connection | None = None
 
@@ -187,8 +186,7 @@ class AsyncPsycopgDatabase:
     def __init__(
         self, connect: str | Callable[[], Awaitable[AsyncConnection]], *, stall_limit_ms: int = STALL_LIMIT_MS
     ) -> None:
-        if not (callable(connect) or isinstance(connect, str)):
-            raise arguments.refuse("connect", connect, "a connection string, or a function that gives a connection")
+        _check_connect(connect)
         self._connect, self._stall_limit_ms = connect, stall_limit_ms
         self._connection: AsyncConnection | None = None
 
@@ -257,6 +255,11 @@ class AsyncPsycopgDatabase:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+
+
+def _check_connect(connect: object) -> None:
+    if not (callable(connect) or isinstance(connect, str)):
+        raise arguments.refuse("connect", connect, "a connection string, or a function that gives a connection")
 
 
 def _check_given(connection: object, kind: type[Any]) -> None:

@@ -21,13 +21,11 @@ from oncelog.log.checkpoint_files import (
 )
 from oncelog.log.failed_sync import MOVED_DIRECTORY
 from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
-from oncelog.log.leftovers import base_offset_of
+from oncelog.log.leftovers import DELETED_DIRECTORY_SUFFIX, STRAY_SUFFIX, base_offset_of
 from oncelog.segments.source import Source
 from oncelog.types import TopicPartition
 
 META = "meta.properties"
-DELETED_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
 NAMED_MAX = 10  # of what may be many
 _PARTITION = re.compile(r"(.+)-(\d{1,10})")
 
@@ -98,7 +96,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     if found.is_clean or (found.is_oncelog and not is_running):
         ends = checkpoints.ends() if found.is_clean else checkpoints.recovery_points
         # A deletion that was cut short, before the checkpoints had it; a start that was, which moves directories and back.
-        excused = {each.rpartition(".")[0] for each in names if each.endswith(DELETED_SUFFIX)}
+        excused = {each.rpartition(".")[0] for each in names if each.endswith(DELETED_DIRECTORY_SUFFIX)}
         for moved in (each for each in names if each.startswith(MOVED_DIRECTORY)):
             excused.update(source.list(f"{path}/{moved}"))
         here = {str(each.where) for each in found.partitions} | excused

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
@@ -123,23 +123,26 @@ class MetadataStore:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
         # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
         # So is a last one without which a partition's directory is of no topic: that is made when the topic is synced.
-        named, torn = set[bytes](), ""
+        whole, torn = list[bytes](), ""
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
                 position = whole_size_bytes(data)
                 due_offset = int(name.removesuffix(".log"))
-                for batch in batches(data[:position]):
+                whole.append(data[:position])
+                for batch in batches(whole[-1]):
                     due_offset = batch.end_offset
-                    named.update(_topics_named(batch))
                 torn = f"{self._directory}/{name}: bad batch at position {position}" if position < len(data) else torn
                 if valid_batches(data[position + 1 :], due_offset + 1):
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )
 
-        orphans = [path for path, owner in owners().items() if owner not in named] if torn else []
-        if orphans:
+        if not torn:
+            return
+        said = (record for each in whole for record in records_of(each))
+        named = {record.topic_id for record in said if isinstance(record, TopicRecord | RemoveTopicRecord)}
+        if orphans := [path for path, owner in owners().items() if owner not in named]:
             raise DamagedLog(
                 f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories; without a copy, "
                 f"rename each to NAME-stray and start again: docs/runbook.md)"
@@ -285,13 +288,6 @@ def records_in(batch: RecordBatch) -> list[MetadataRecord]:
             raise CorruptBatch("cluster metadata has no tombstones")
         found.append(record_from_value(record.value))
     return found
-
-
-def _topics_named(batch: RecordBatch) -> Iterator[bytes]:
-    for record in batch.records():
-        said = record_from_value(record.value or b"")
-        if isinstance(said, TopicRecord | RemoveTopicRecord):
-            yield said.topic_id
 
 
 def whole_size_bytes(data: bytes) -> int:

@@ -17,12 +17,11 @@ from oncelog.log.checkpoint_files import (
 )
 from oncelog.log.failed_sync import bring_back
 from oncelog.log.files import Files
+from oncelog.log.leftovers import DELETED_DIRECTORY_SUFFIX, STRAY_SUFFIX
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger("oncelog.partitions")
 
-DELETED_SUFFIX = "-delete"
-STRAY_SUFFIX = "-stray"
 FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
 DAMAGED_BYTES_MAX = 2
 WAY_OUT = "restore it, or delete the topic (docs/runbook.md)"
@@ -41,7 +40,10 @@ class Found(NamedTuple):
         """Drop what was known of a deleted topic's partitions, and not of who has their names now; whether there was any."""
         # (Thousands of partitions: each is looked up in a set, at every start.)
         there = set(self.names)
-        gone = {*self.strays, *(each.removesuffix(DELETED_SUFFIX).rpartition(".")[0] for each in self.deleted)}
+        gone = {
+            *self.strays,
+            *(each.removesuffix(DELETED_DIRECTORY_SUFFIX).rpartition(".")[0] for each in self.deleted),
+        }
 
         def is_past(name: TopicPartition) -> bool:
             # One that is missing without a trace was lost: whoever opens it must not begin anew in silence.
@@ -59,7 +61,7 @@ def partition_directories(files: Files, data_directory: str, metadata: ClusterMe
     found = Found([], [], [], [])
     for directory in files.list(data_directory):
         path = f"{data_directory}/{directory}"
-        if directory.endswith(DELETED_SUFFIX):
+        if directory.endswith(DELETED_DIRECTORY_SUFFIX):
             found.deleted.append(directory)
             continue
         name = _named(directory)
@@ -129,7 +131,7 @@ def put_away(files: Files, data_directory: str, found: Found) -> None:
 
 def deleted_directory(name: TopicPartition, topic_id: str) -> str:
     """What a partition's directory is called from its deletion until its files are removed."""
-    return _renamed(str(name), f".{topic_id}{DELETED_SUFFIX}")
+    return _renamed(str(name), f".{topic_id}{DELETED_DIRECTORY_SUFFIX}")
 
 
 def _renamed(directory: str, suffix: str) -> str:

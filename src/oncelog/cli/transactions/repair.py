@@ -306,8 +306,11 @@ async def end_as_decided(
 def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit: bool) -> str:
     """Why the coordinator would refuse, as far as its description tells; "" where nothing speaks against it."""
     if found.state == "Ongoing":
-        is_it = (found.producer_id, found.producer_epoch) == (state.producer_id, state.producer_epoch)
-        return "" if is_it else f"its open transaction is {found.producer_id}:{found.producer_epoch}, not {state}"
+        return (
+            ""
+            if _is_identity(found, state)
+            else f"its open transaction is {found.producer_id}:{found.producer_epoch}, not {state}"
+        )
     # KIP-890: the end of a transaction raised the producer epoch by one, or gave a new id where that was the last one.
     is_next = (found.producer_id, found.producer_epoch) == (state.producer_id, state.producer_epoch + 1)
     if not is_next and state.producer_epoch < PRODUCER_EPOCH_MAX - 1:
@@ -317,12 +320,16 @@ def _objection(found: TransactionDescription, state: PreparedTxnState, *, commit
     return "" if found.state.endswith(("Commit", "Abort")) else "it has no open transaction"
 
 
+def _is_identity(found: TransactionDescription, state: PreparedTxnState) -> bool:
+    return (found.producer_id, found.producer_epoch) == (state.producer_id, state.producer_epoch)
+
+
 async def _check_is_kept(admin: Admin, transactional_id: str, state: PreparedTxnState) -> None:
     """Raise Failed unless that one is still open. Taking over fences who has another one, which then has no timeout either."""
     found = (await admin.describe_transactions([transactional_id]))[transactional_id]
     if found.state != "Ongoing":
         text = f"it is {found.state}; how {state} ended `oncelog transactions history` tells"
-    elif (found.producer_id, found.producer_epoch) != (state.producer_id, state.producer_epoch):
+    elif not _is_identity(found, state):
         text = f"its open transaction is {found.producer_id}:{found.producer_epoch}"
     else:
         return

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Command, Settings, hint_for, pause
 from oncelog.cli.durations import DURATION
 from oncelog.cli.numbers import WholeNumberRange
@@ -27,7 +26,6 @@ from oncelog.host.clock import RealClock
 from oncelog.host.http_endpoint import HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
 
-QUESTION_TIMEOUT_MS = 5_000
 OLDER_THAN_MS = 10_000
 ALERT_AFTER_MS = 30_000
 REOPEN_AFTER = 3  # looks in a row without an answer: perhaps all brokers have new addresses
@@ -76,8 +74,9 @@ async def watch(
         raise click.UsageError("--once ends before anybody could scrape --metrics-port: leave out one of the two")
     if exit_code and not once:
         raise click.UsageError("--exit-code needs --once: what goes on has no exit status")
-    patient = dataclasses.replace(settings, timeout_ms=min(settings.timeout_ms, QUESTION_TIMEOUT_MS))
-    watcher = _Watcher(patient, topics, older_than_ms, Alarms(alert_after_ms, is_only_look=once), alert_after_ms)
+    watcher = _Watcher(
+        patient(settings), topics, older_than_ms, Alarms(alert_after_ms, is_only_look=once), alert_after_ms
+    )
     if once:
         seen = await watcher.look_once()
         if exit_code and (seen.picture.alerts or seen.ringing.now):
