@@ -58,16 +58,15 @@ class _Blocking(Generic[C]):
         async def made() -> C:
             return make()
 
-        self._client = self._owner.call(made())
+        self._client = self._owner.call(made)
         if isinstance(self._client, AsyncProducer):
             self._owner.hear_at_exit(self._client)
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._checked(work).call(work)
+    def _call(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._here().call(function, *args, **kwargs)
 
-    def _checked(self, work: Coroutine[Any, Any, Any]) -> LoopThread:
+    def _here(self) -> LoopThread:
         if os.getpid() != self._owner.process_id:
-            work.close()
             raise IllegalState(BEFORE_A_FORK)
         return self._owner
 
@@ -84,12 +83,12 @@ class _Blocking(Generic[C]):
 
     def start(self) -> None:
         """As the async client's."""
-        self._call(self._client.start())
+        self._call(self._client.start)
 
     def stop(self) -> None:
         """As the async client's. In a forked child nothing: the connections are the parent's."""
         if os.getpid() == self._owner.process_id:
-            self._call(self._client.stop())
+            self._call(self._client.stop)
 
 
 def _blocking(
@@ -98,7 +97,7 @@ def _blocking(
     """The blocking form of an async method."""
 
     def call(self: _Blocking[Any], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._call(method(self._client, *args, **kwargs))
+        return self._call(method, self._client, *args, **kwargs)
 
     call.__name__, call.__qualname__, call.__doc__ = method.__name__, method.__qualname__, method.__doc__
     return call
@@ -111,7 +110,7 @@ def _in_loop(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[_
         async def run() -> T:
             return method(self._client, *args, **kwargs)
 
-        return self._call(run())
+        return self._call(run)
 
     call.__name__, call.__qualname__, call.__doc__ = method.__name__, method.__qualname__, method.__doc__
     return call
@@ -149,7 +148,7 @@ class SentRecord:
             except TimeoutError:
                 raise TimeoutError(f"no outcome within {timeout_ms} ms; the record is still on its way") from None
 
-        return self._delivery.result() if self._delivery.done() else self._owner.call(wait())
+        return self._delivery.result() if self._delivery.done() else self._owner.call(wait)
 
 
 class Begun:
@@ -204,7 +203,7 @@ class Producer(_Blocking[AsyncProducer]):
         beside = self._append_beside
         sent = beside(topic, value, key, headers, partition, timestamp_ms) if beside and self._owner.is_here else None
         if sent is None:
-            sent = self._call(self._client.send(topic, value, key, headers, partition, timestamp_ms))
+            sent = self._call(self._client.send, topic, value, key, headers, partition, timestamp_ms)
             self._append_beside = self._client.append_beside
         return SentRecord(sent, self._owner)
 
@@ -215,13 +214,13 @@ class Producer(_Blocking[AsyncProducer]):
     ) -> list[SentRecord]:
         """Buffer (key, value) pairs: one change of threads for all of them. As the async client's: after RecordTooLarge an
         open transaction can only be aborted."""
-        sent = self._call(self._client.send_many(topic, records, partition=partition))
+        sent = self._call(self._client.send_many, topic, records, partition=partition)
         return [SentRecord(each, self._owner) for each in sent]
 
     def stop(self, timeout_ms: int | None = None) -> None:
         """As the async client's. In a forked child nothing: the connections are the parent's."""
         if os.getpid() == self._owner.process_id:
-            self._call(self._client.stop(timeout_ms))
+            self._call(self._client.stop, timeout_ms)
 
     def _stop_within(self, timeout_ms: int | None) -> None:
         self.stop(timeout_ms)
@@ -251,9 +250,8 @@ class Producer(_Blocking[AsyncProducer]):
 
         `when_ended` is called with what it raised, in the clients' thread.
         """
-        work = self._client.complete_transaction(state)
-        owner = self._checked(work)
-        future = owner.begin(work)
+        owner = self._here()
+        future = owner.begin(self._client.complete_transaction, state)
         begun = Begun(future, owner)
         if when_ended is not None:
             future.add_done_callback(lambda _: when_ended(begun.error()))
@@ -275,12 +273,12 @@ class Producer(_Blocking[AsyncProducer]):
         if before is None or before.error is not None:
             self._block = block  # else somebody is inside of that one, and this one is refused
         try:
-            self._call(block.enter(before))
+            self._call(block.enter, before)
             yield self
-            self._call(block.leave())
+            self._call(block.leave)
         except BaseException as error:
             block.error = error
-            self._call(block.leave())
+            self._call(block.leave)
             raise
         finally:
             if block.is_ended and self._block is block:
@@ -352,7 +350,7 @@ class Consumer(_Blocking[AsyncConsumer]):
             if record is not None:
                 return record
         try:
-            return self._call(self._client.next_and_lend())
+            return self._call(self._client.next_and_lend)
         except StopAsyncIteration:  # another thread stopped it
             raise StopIteration from None
 
@@ -366,7 +364,7 @@ class Consumer(_Blocking[AsyncConsumer]):
                 self._in_client(lambda: self._client.polled(records[-1]))
             if records:
                 return records
-        return self._call(self._client.poll_and_lend(timeout_ms, max_records))
+        return self._call(self._client.poll_and_lend, timeout_ms, max_records)
 
     def _lent(self) -> Lent | None:
         lent = self._client.lent
@@ -374,8 +372,14 @@ class Consumer(_Blocking[AsyncConsumer]):
             return None
         return lent if self._owner.is_here and not self._owner.is_this_thread() else None
 
-    def _call(self, work: Coroutine[Any, Any, T]) -> T:
-        return self._checked(work).call(work, self._client.take_back)
+    def _call(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._here().call(self._behind_lent, function, *args, **kwargs)
+
+    async def _behind_lent(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        self._client.take_back()
+        return await function(*args, **kwargs)
 
     def subscribe(
         self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
@@ -387,11 +391,11 @@ class Consumer(_Blocking[AsyncConsumer]):
         async def run() -> T:
             return work()
 
-        return self._call(run())
+        return self._call(run)
 
     def _stop_within(self, timeout_ms: int | None) -> None:
         if os.getpid() == self._owner.process_id:
-            self._call(self._client.stop(timeout_ms))
+            self._call(self._client.stop, timeout_ms)
 
     def wakeup(self) -> None:
         """As the async client's, from any thread, also from a signal handler; does not wait. In a forked child nothing."""
@@ -449,14 +453,14 @@ class ShareConsumer(_Blocking[AsyncShareConsumer]):
             except StopAsyncIteration:
                 return None
 
-        record = self._call(following())
+        record = self._call(following)
         if record is None:
             raise StopIteration
         return record
 
     def _stop_within(self, timeout_ms: int | None) -> None:
         if os.getpid() == self._owner.process_id:
-            self._call(self._client.stop(timeout_ms))
+            self._call(self._client.stop, timeout_ms)
 
     subscribe = _in_loop(AsyncShareConsumer.subscribe)
     poll = _blocking(AsyncShareConsumer.poll)

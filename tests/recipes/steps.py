@@ -145,22 +145,18 @@ def watching(steps: Steps) -> Iterator[Steps]:
     """Every call of a blocking client is a step."""
     call, result, begin = sync._Blocking._call, sync.SentRecord.result, sync.Producer.begin_completing
 
-    def stepped(client: Any, work: Any) -> Any:
-        name = work.__qualname__
+    def stepped(client: Any, function: Any, *arguments: Any, **options: Any) -> Any:
+        name = function.__qualname__
 
         def works() -> Any:
             if not steps.is_off:
                 steps.clients[id(client)] = client
-            done = call(client, work)
+            done = call(client, function, *arguments, **options)
             if name.endswith(".stop"):
                 steps.clients.pop(id(client), None)
             return done
 
-        try:
-            return steps.around(name, works)
-        finally:
-            if steps._late is not works:
-                work.close()
+        return steps.around(name, works)
 
     def result_stepped(sent: Any, timeout_ms: int | None = None) -> Any:
         return steps.around("SentRecord.result", lambda: result(sent, timeout_ms))

@@ -261,7 +261,7 @@ def test_within_the_clients_own_thread_it_is_refused(lite: Store, name: str, bro
             with pytest.raises(IllegalState, match="wait for itself"):
                 begun.wait()
 
-        begun._owner.call(inside())
+        begun._owner.call(inside)
         gate.open()
 
 

@@ -16,12 +16,14 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
 from oncelog.errors import IllegalState
 
 log = logging.getLogger("oncelog.client")
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 EXIT_TIMEOUT_S = 5.0
@@ -50,18 +52,17 @@ class LastWords(Protocol):
 
 
 class Call(Generic[T]):
-    """A coroutine for another thread's loop. `wait` waits until it has really ended, then `result` is there.
+    """A coroutine function for another thread's loop. `wait` waits until it has really ended, then `result` is there.
 
-    (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
+    It is called in that loop: a coroutine that the waiting thread made would be awaited by nobody where an interrupt comes
+    before it is handed over. (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
     interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot release un-acquired lock".)
     """
 
-    def __init__(
-        self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, before: Callable[[], None] | None = None
-    ) -> None:
+    def __init__(self, function: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
         self._has_ended, self._ended_lock = False, threading.Lock()
         self._ended_lock.acquire()
-        self._work, self._loop, self._before = work, loop, before
+        self._function, self._loop = function, loop
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
@@ -86,8 +87,7 @@ class Call(Generic[T]):
 
     def _begin(self) -> asyncio.Task[T]:
         if self._task is None:
-            work = self._work if self._before is None else _after(self._before, self._work)
-            self._task = self._loop.create_task(work)
+            self._task = self._loop.create_task(_called(self._function))
             self._task.add_done_callback(self._ended)
         return self._task
 
@@ -101,9 +101,9 @@ class Call(Generic[T]):
         self._ended_lock.release()
 
 
-async def _after(before: Callable[[], None], work: Coroutine[Any, Any, T]) -> T:
-    before()
-    return await work
+async def _called(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What it raises before it gives a coroutine (wrong arguments) is told like what that raises."""
+    return await function()
 
 
 class LoopThread:
@@ -131,15 +131,10 @@ class LoopThread:
                 # it, and nobody would answer any more. Who called hears of it.
                 log.exception("code of the application tried to end the clients' thread, which goes on")
 
-    def call(self, work: Coroutine[Any, Any, T], before: Callable[[], None] | None = None) -> T:
-        """Run `work` there (and `before` at its beginning) and wait. An interrupt of the waiting thread cancels it, and waits
-        until it has ended."""
-        try:
-            self.check_thread()
-        except IllegalState:
-            work.close()
-            raise
-        call = Call(work, self.loop, before)
+    def call(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `function` there and wait. An interrupt of the waiting thread cancels it, and waits until it has ended."""
+        self.check_thread()
+        call = Call(partial(function, *args, **kwargs), self.loop)
         try:
             call.begin()
             call.wait()
@@ -149,12 +144,30 @@ class LoopThread:
             raise
         return call.result()
 
-    def begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Run `work` there; nobody waits but the interpreter's exit, and that not for long."""
-        future = asyncio.run_coroutine_threadsafe(work, self.loop)
-        self._begun.add(future)
+    def begin(
+        self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> concurrent.futures.Future[T]:
+        """Run `function` there; nobody waits but the interpreter's exit, and that not for long."""
+        future: concurrent.futures.Future[T] = concurrent.futures.Future()
         future.add_done_callback(self._begun.discard)
+        try:
+            self._begun.add(future)
+            self.loop.call_soon_threadsafe(self._begin, future, partial(function, *args, **kwargs))
+        except BaseException:  # an interrupt, too: nobody will end it
+            self._begun.discard(future)
+            raise
         return future
+
+    def _begin(self, future: concurrent.futures.Future[T], function: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        def ended(task: asyncio.Task[T]) -> None:
+            if task.cancelled():
+                future.cancel()
+            elif (error := task.exception()) is not None:
+                future.set_exception(error)
+            else:
+                future.set_result(task.result())
+
+        self.loop.create_task(_called(function)).add_done_callback(ended)
 
     def is_this_thread(self) -> bool:
         """Whether this is asked in the thread itself."""
@@ -189,7 +202,7 @@ class LoopThread:
         async def all_of_them() -> None:
             await asyncio.gather(*(each.say_last_words(LAST_WORDS_TIMEOUT_MS) for each in silent))
 
-        call = Call(all_of_them(), self.loop)
+        call = Call(all_of_them, self.loop)
         call.begin()
         try:
             call.wait(LAST_WORDS_TIMEOUT_MS / 1000 + LAST_WORDS_GRACE_S)

@@ -284,13 +284,13 @@ class SchemaRegistry(Registry):
     def close(self) -> None:
         """Close its connections. In a forked child nothing: they are the parent's."""
         if self._owner.is_here:
-            self._owner.call(self._client.aclose())
+            self._owner.call(self._client.aclose)
 
     def run(self, steps: Exchange[T]) -> T:
         """Carry out steps. Raises SchemaRegistryError, and IllegalState after `close` or a fork."""
         if not self._owner.is_here:
             raise IllegalState(BEFORE_A_FORK)
-        return self._owner.call(self._run(steps))
+        return self._owner.call(self._run, steps)
 
     def schema(self, identity: int | str) -> Schema:
         """The schema of an id or a GUID. Raises SchemaRegistryError."""

@@ -192,8 +192,11 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
     async def asked(sockets: str) -> list[Answer]:
         network = RealNetwork()
         said: list[Answer] = []
-        endpoint = HttpEndpoint(lambda path: ("200 OK", "ready\n"))
-        listeners = [await network.listen(f"unix:{metrics_socket(sockets, node)}", 0, endpoint) for node in (1, 3)]
+        bodies = {1: "ready\n", 3: "ready; offline partitions: 2\n"}
+        listeners = [
+            await network.listen(f"unix:{metrics_socket(sockets, node)}", 0, HttpEndpoint(lambda _, b=body: ("200 OK", b)))
+            for node, body in bodies.items()
+        ]
         with socket.socket(socket.AF_UNIX) as still:
             still.bind(metrics_socket(sockets, 2))
             still.listen()
@@ -202,7 +205,8 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
             said.append(await readiness(children, sockets))
             children[2].ready = ""
             said.append(await readiness(children, sockets))
-        said.append(await readiness(children[:1], sockets))
+            children[2].ready = "ready h:1000 node=3 cluster=c"
+        said += [await readiness(each, sockets) for each in (children[:1], children[::2])]
         for listener in listeners:
             listener.close()
         return said
@@ -212,6 +216,7 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
             ("503 Service Unavailable", "not ready: process 1\n"),
             ("503 Service Unavailable", "not ready: process 1, 2\n"),
             ("200 OK", "ready\n"),
+            ("200 OK", "ready; offline partitions: 2\n"),
         ]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.core.exposition import exposition
+from oncelog.core.readiness import readiness_body
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.worker import Worker
 
@@ -39,5 +40,4 @@ def readiness(*, is_ready: bool, offline_count: int) -> Answer:
     what a full disk lets it read, and is whom one asks what is wrong; nobody else could be sent its requests."""
     if not is_ready:
         return "503 Service Unavailable", "not ready\n"
-    told = f"; offline partitions: {offline_count}" if offline_count else ""
-    return "200 OK", f"ready{told}\n"
+    return "200 OK", readiness_body(offline_count)

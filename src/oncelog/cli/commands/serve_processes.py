@@ -21,6 +21,7 @@ from oncelog.cli.signals import ending_signals
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import NamedFamily, exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
+from oncelog.core.readiness import offline_count_of, readiness_body
 from oncelog.host.http_endpoint import NOT_FOUND, Answer, HttpEndpoint
 from oncelog.host.network import NetworkFailed, RealNetwork
 from oncelog.host.tasks import Tasks
@@ -264,10 +265,13 @@ def _of_processes(children: Sequence[Child], found: Container[str]) -> str:
 
 
 async def readiness(children: Sequence[Child], sockets: str) -> Answer:
-    """Whether all are ready, and who is not: one that stands still has said that it was, and does not say so now."""
+    """Whether all are ready, and who is not: one that stands still has said that it was, and does not say so now. Partitions
+    that are offline are told as one broker does: each is led by one process."""
     answers = await asyncio.gather(*(_page(sockets, child, "/readyz") for child in children))
     away = [str(each.plan.index) for each, text in zip(children, answers, strict=True) if not (each.ready and text)]
-    return ("503 Service Unavailable", f"not ready: process {', '.join(away)}\n") if away else ("200 OK", "ready\n")
+    if away:
+        return "503 Service Unavailable", f"not ready: process {', '.join(away)}\n"
+    return "200 OK", readiness_body(sum(offline_count_of(text) for text in answers))
 
 
 async def _page(sockets: str, child: Child, path: str) -> str:

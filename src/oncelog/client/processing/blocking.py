@@ -237,13 +237,13 @@ class LoopThread(Protocol):
 
     loop: asyncio.AbstractEventLoop
 
-    def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run `work` there and wait."""
+    def call(self, function: Callable[[], Coroutine[Any, Any, T]], /) -> T:
+        """Run `function` there and wait."""
         ...
 
 
 class Call(Protocol[T_co]):
-    """A coroutine in that thread's loop."""
+    """A coroutine function in that thread's loop."""
 
     def begin(self) -> None:
         """Begin it."""
@@ -268,7 +268,9 @@ class ThreadProcessor:
     def __init__(
         self,
         owner: LoopThread,
-        new_call: Callable[[Coroutine[Any, Any, ProcessMetrics], asyncio.AbstractEventLoop], Call[ProcessMetrics]],
+        new_call: Callable[
+            [Callable[[], Coroutine[Any, Any, ProcessMetrics]], asyncio.AbstractEventLoop], Call[ProcessMetrics]
+        ],
         topics: str | Iterable[str],
         options: Mapping[str, Any],
     ) -> None:
@@ -277,11 +279,11 @@ class ThreadProcessor:
         async def made() -> BlockingProcessor:
             return BlockingProcessor(self._caller, topics, **options)
 
-        self._processor = owner.call(made())
+        self._processor = owner.call(made)
 
     def run(self) -> ProcessMetrics:
         """As the async one's, with the transform called in this thread. Ctrl-C leaves nothing open; SIGTERM is `stop`."""
-        call = self._new_call(self._processor.run_and_let_go(), self._owner.loop)
+        call = self._new_call(self._processor.run_and_let_go, self._owner.loop)
         with terminating_in_thread(self.stop) if self._processor.handles_sigterm else nullcontext():
             try:
                 call.begin()
@@ -303,4 +305,4 @@ class ThreadProcessor:
         async def found() -> ProcessMetrics:
             return self._processor.metrics()
 
-        return self._owner.call(found())
+        return self._owner.call(found)
