@@ -55,8 +55,9 @@ class Call(Generic[T]):
     """A coroutine function for another thread's loop. `wait` waits until it has really ended, then `result` is there.
 
     It is called in that loop: a coroutine that the waiting thread made would be awaited by nobody where an interrupt comes
-    before it is handed over. (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time later, or before it began. And an
-    interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot release un-acquired lock".)
+    before it is handed over. (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time
+    later, or before it began. And an interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot
+    release un-acquired lock".)
     """
 
     def __init__(self, function: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:

@@ -256,7 +256,6 @@ def test_a_share_group_is_listed_and_described(cli: Cli) -> None:
     assert (rows["sharers"]["type"], rows["sharers"]["state"]) == ("share", "Empty")
     (row,) = cli.json("groups", "describe", "sharers")
     assert (row["topic"], row["position"], row["lag"], row["blocked"]) == ("shared", 0, 0, None), "as it is stored"
-    assert "groups describe sharers` shows where it stands" in cli("why", "sharers", status=1).stderr
 
 
 def test_the_positions_of_a_share_group_are_moved_and_forgotten(cli: Cli) -> None:

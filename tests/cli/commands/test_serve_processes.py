@@ -194,7 +194,9 @@ def test_a_process_that_stands_still_is_not_ready(monkeypatch: pytest.MonkeyPatc
         said: list[Answer] = []
         bodies = {1: "ready\n", 3: "ready; offline partitions: 2\n"}
         listeners = [
-            await network.listen(f"unix:{metrics_socket(sockets, node)}", 0, HttpEndpoint(lambda _, b=body: ("200 OK", b)))
+            await network.listen(
+                f"unix:{metrics_socket(sockets, node)}", 0, HttpEndpoint(lambda _, b=body: ("200 OK", b))
+            )
             for node, body in bodies.items()
         ]
         with socket.socket(socket.AF_UNIX) as still:

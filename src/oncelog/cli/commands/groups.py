@@ -18,7 +18,7 @@ from oncelog.cli.outcomes import each_of, found_of, name_missing, refused
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
-from oncelog.cli.transactions.group_scope import GroupScope, describe_group, group_scope, listed
+from oncelog.cli.transactions.group_scope import SHARE, GroupScope, describe_group, group_scope, listed
 from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.groups import STATES, GroupDescription
@@ -32,9 +32,6 @@ from oncelog.host.clock import RealClock
 from oncelog.types import Node, TopicPartition
 
 EMPTY_STATES = ("Empty", "Dead")
-
-
-SHARE = "share"
 
 
 @click.group(cls=Group)
@@ -161,7 +158,7 @@ async def lag_rows(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """A row for each partition that the group has a position of or reads, and what to say beside them."""
     scope = await group_scope(admin, name, existing)
-    if scope.group is not None and scope.group.group_type == SHARE:
+    if scope.is_share:
         return await _share_rows(admin, name), []
     bounds = await partition_bounds(admin, list(scope.partitions), unreadable=unreadable)
     return rows_of_scope(settings, scope, bounds)

@@ -7,6 +7,7 @@ not start. Neither is in the list of its positions, so nobody may be told "all c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import field
 
 from oncelog.cli.output import counted
 from oncelog.client.admin.admin import Admin
@@ -19,13 +20,15 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 AT_REST = ("Stable", "Empty", "Dead")
+SHARE = "share"
 NAMED_MAX = 5
 
 
 @dataclass(frozen=True)
 class GroupScope:
     """A group: `partitions` that it has a position of or reads now, in order; `pending` ones, whose position an open
-    transaction may still move, and where those commits lie. `group` is None where only positions are known."""
+    transaction may still move, and where those commits lie. `group` is None where only positions are known. Of a share
+    group `undone` says how many offsets up to the end nobody is done with: its position is moved only now and then."""
 
     name: str
     partitions: tuple[TopicPartition, ...]
@@ -33,6 +36,19 @@ class GroupScope:
     pending: frozenset[TopicPartition]
     offsets_partition: TopicPartition | None
     group: GroupDescription | None
+    undone: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+    @property
+    def is_share(self) -> bool:
+        """Whether records are shared out, each by itself (KIP-932), and no transaction moves positions."""
+        return self.group is not None and self.group.group_type == SHARE
+
+    def position_of(self, at: TopicPartition, high_watermark: int | None) -> int | None:
+        """Where it stands there, None where that is not known: what lies behind it up to the end is to be done."""
+        if at in self.undone and high_watermark is not None:
+            return max(0, high_watermark - self.undone[at])
+        stored = self.positions.get(at)
+        return None if stored is None else stored.offset
 
     @property
     def notes(self) -> list[str]:
@@ -45,9 +61,8 @@ class GroupScope:
         found = []
         unstored = [where for where in self.partitions if where not in self.positions and where not in self.pending]
         if unstored:
-            found.append(
-                f"no position is stored of {listed(unstored)}: a reader begins where its auto.offset.reset says"
-            )
+            option = "the group's share.auto.offset.reset" if self.is_share else "its auto.offset.reset"
+            found.append(f"no position is stored of {listed(unstored)}: a reader begins where {option} says")
         return found
 
     @property
@@ -72,7 +87,27 @@ async def describe_group(admin: Admin, name: str) -> GroupDescription | None:
 async def group_scope(admin: Admin, name: str, topics: Mapping[str, TopicView]) -> GroupScope:
     """What `name` reads of these topics. Raises GroupIdNotFound where there is no such group."""
     group = await describe_group(admin, name)  # first: it gives up soonest where its coordinator says nothing
+    if group is not None and group.group_type == SHARE:
+        return await _share_scope(admin, group, topics)
     return await scope_of(admin, await admin.list_consumer_group_offsets(name), group, name, topics)
+
+
+async def _share_scope(admin: Admin, group: GroupDescription, topics: Mapping[str, TopicView]) -> GroupScope:
+    found = await admin.list_share_group_offsets(group.group_id)
+    read = {*found, *(where for member in group.members for where in member.partitions)}
+    return GroupScope(
+        group.group_id,
+        tuple(where for where in _everywhere(topics) if where in read),
+        {at: OffsetAndMetadata(each.start_offset) for at, each in found.items() if each.start_offset is not None},
+        frozenset(),
+        None,
+        group,
+        {at: each.lag for at, each in found.items() if each.lag is not None},
+    )
+
+
+def _everywhere(topics: Mapping[str, TopicView]) -> list[TopicPartition]:
+    return [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
 
 
 async def scope_of(
@@ -83,7 +118,7 @@ async def scope_of(
     topics: Mapping[str, TopicView],
 ) -> GroupScope:
     """The same of a group whose positions and members are known already."""
-    everywhere = [TopicPartition(view.name, number) for view in topics.values() for number in sorted(view.partitions)]
+    everywhere = _everywhere(topics)
     pending = await admin.list_pending_offset_commits(name, everywhere)
     if not positions and not pending and (group is None or group.state == "Dead"):
         raise GroupIdNotFound(f"there is no group {name!r}")

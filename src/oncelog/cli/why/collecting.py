@@ -12,12 +12,13 @@ from collections.abc import Collection, Iterable
 from oncelog.cli.command import pause
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.output import Failed, error_name
-from oncelog.cli.transactions.group_scope import NAMED_MAX, GroupScope, describe_group
+from oncelog.cli.transactions.group_scope import NAMED_MAX, SHARE, GroupScope, describe_group
 from oncelog.cli.why.looking import Looking, root_of
 from oncelog.cli.why.migrations import frozen_topics
 from oncelog.cli.why.subject import Subject
 from oncelog.client.admin.acls import AclFilter
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
@@ -44,6 +45,7 @@ from oncelog.types import TopicPartition
 
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 INTERNAL = {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
+SHARE_ISOLATION = "share.isolation.level"
 WATCHED_MAX_MS = 10_000
 SETTLING_MS = 15_000
 """KIP-848: a member gives partitions back at its next heartbeat, and another takes them at the one after; heartbeats come every
@@ -60,10 +62,14 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     bounds = await partition_bounds(looking.admin, where, unreadable=bounds_errors) if where else {}
     looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
     looking.could_not_read(producers.unreadable)
-    opened, hidden = await owned_transactions(looking, producers.found, now_ms)
+    reads_open = await _reads_uncommitted(looking, subject.scope)
+    opened, hidden = await owned_transactions(looking, {} if reads_open else producers.found, now_ms)
     unserved = producers.unreadable.keys() & set(where)
-    opened = completed(opened, await told_by_coordinators(looking, unserved, subject.owner))
+    if not reads_open:
+        opened = completed(opened, await told_by_coordinators(looking, unserved, subject.owner))
     errors = {**producers.unreadable, **bounds_errors}
+    if reads_open:
+        bounds = {at: {**each, "last_stable_offset": each["high_watermark"]} for at, each in bounds.items()}
     partitions = [partition_facts(looking, subject.scope, at, bounds.get(at), errors.get(at)) for at in where]
     coordinators = [at for at in _offline_coordinators(looking, subject) if at not in where]
     partitions += [partition_facts(looking, None, at, None, None) for at in coordinators]
@@ -87,6 +93,22 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
         facts = dataclasses.replace(facts, is_guarded=waits and await is_guarded(looking, facts.group.name))
     frozen = await frozen_topics(looking, {each.where.topic for each in facts.partitions} - INTERNAL)
     return dataclasses.replace(facts, frozen=frozen, not_read=tuple(looking.not_read))
+
+
+async def _reads_uncommitted(looking: Looking, scope: GroupScope | None) -> bool:
+    """Whether no open transaction holds it back: so it is with share groups, unless their configuration says otherwise (KIP-932).
+    Of others nobody but their members knows."""
+    if scope is None or not scope.is_share:
+        return False
+    resource = ConfigResource("group", scope.name)
+    asked = looking.admin.describe_configs([resource], keys=[SHARE_ISOLATION])
+    found = await looking.ask(f"{SHARE_ISOLATION} of {scope.name}", asked, scope.name)
+    if found is None or ((entry := found[resource].get(SHARE_ISOLATION)) and entry.value == "read_committed"):
+        return False
+    looking.notes.append(
+        f"{scope.name} reads uncommitted records, too ({SHARE_ISOLATION}): no transaction holds it back"
+    )
+    return True
 
 
 @dataclass
@@ -196,15 +218,15 @@ def partition_facts(
 ) -> PartitionFacts:
     """A partition as it was seen; `scope`: with the position and the reader of this group."""
     view = looking.topics[at.topic].partitions.get(at.partition) if at.topic in looking.topics else None
-    position = scope.positions.get(at) if scope is not None else None
     members = scope.group.members if scope is not None and scope.group is not None else ()
     start, stable, end = (None, None, None) if bounds is None else _offsets(bounds)
+    position = None if scope is None else scope.position_of(at, end)
     return PartitionFacts(
         at,
         start,
         stable,
         end,
-        position=None if position is None else position.offset,
+        position=position,
         client_id=next((each.client_id for each in members if at in each.partitions), None),
         leader_id=-1 if view is None else view.leader_id,
         is_offline=view is not None and view.is_offline,
@@ -221,7 +243,7 @@ def _name_gone_topics(looking: Looking, scope: GroupScope) -> None:
     and that is no all-clear. A migration's positions are another broker's; Connect's workers share out other things."""
     group = scope.group
     members = () if group is None else group.members
-    is_consumers = group is None or group.protocol_type in ("consumer", "")
+    is_consumers = group is None or group.protocol_type in ("consumer", "share", "")
     if is_of_migration(scope.name) or not is_consumers:
         return
     named = {*scope.positions, *(at for each in members for at in each.partitions)}
@@ -265,6 +287,7 @@ def group_facts(scope: GroupScope, now_ms: int) -> GroupFacts:
         pending=scope.pending,
         offsets_partition=scope.offsets_partition,
         is_migration=is_of_migration(scope.name),
+        is_share=scope.is_share,
     )
 
 
@@ -281,10 +304,12 @@ def _late_members(group: GroupDescription | None) -> tuple[str, ...]:
     """Members of a KIP-848 group that have not reached its epoch, or not given back or taken what they are to."""
     if group is None or group.group_epoch is None:
         return ()
+    is_share = group.group_type == SHARE  # its members are told no targets
     late = [
         each
         for each in group.members
-        if (each.member_epoch or 0) < group.group_epoch or set(each.partitions) != set(each.target_partitions)
+        if (each.member_epoch or 0) < group.group_epoch
+        or (not is_share and set(each.partitions) != set(each.target_partitions))
     ]
     return tuple(f"{each.client_id} on {each.client_host} ({each.member_id})" for each in late)
 

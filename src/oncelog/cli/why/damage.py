@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import Mapping
 
 from oncelog.cli.clients import open_consumer
 from oncelog.cli.command import Settings
@@ -12,31 +13,34 @@ from oncelog.cli.output import error_name
 from oncelog.cli.why.looking import Looking
 from oncelog.core.diagnosis.facts import Facts
 from oncelog.errors import CorruptRecord, KafkaError
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 
 READ_MAX = 50
 READ_TIMEOUT_MS = 2_000
 POLL_MS = 100
 
 
-async def with_damage(settings: Settings, looking: Looking, facts: Facts) -> Facts:
-    """The facts, with where partitions cannot be read at their positions: of those that have something to read, READ_MAX at
-    most."""
+async def with_damage(
+    settings: Settings, looking: Looking, facts: Facts, positions: Mapping[TopicPartition, OffsetAndMetadata]
+) -> Facts:
+    """The facts, with where partitions cannot be read at the group's stored positions: of those that have something to read,
+    READ_MAX at most."""
     wanted = {
-        each.where: each.position
+        each.where: positions[each.where].offset
         for each in facts.partitions
-        if each.lag and not each.error and (each.position or 0) >= (each.log_start_offset or 0)  # else out of range
+        if each.lag and not each.error and each.where in positions
     }
-    wanted = dict(list(wanted.items())[:READ_MAX])
+    starts = {each.where: each.log_start_offset or 0 for each in facts.partitions}  # before it: out of range
+    wanted = dict([(at, offset) for at, offset in wanted.items() if offset >= starts[at]][:READ_MAX])
     if not wanted:
         return facts
     try:
-        damaged = await _damaged(settings, {at: offset for at, offset in wanted.items() if offset is not None})
+        damaged = await _damaged(settings, wanted)
     except KafkaError as error:  # who may not read sees the rest all the same
         looking.notes.append(f"whether it can be read at its positions was not tried: {error_name(error)}")
         return facts
     partitions = [
-        dataclasses.replace(each, damaged_at=each.position) if each.where in damaged else each
+        dataclasses.replace(each, damaged_at=wanted[each.where]) if each.where in damaged else each
         for each in facts.partitions
     ]
     return dataclasses.replace(facts, partitions=tuple(partitions))

@@ -22,7 +22,6 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 NAMES_COMPARED_MAX = 10_000
-READABLE_TYPES = ("", "classic", "consumer", "streams")
 _PARTITION = re.compile(r"(.+)([:-])([0-9]{1,9})", re.ASCII | re.DOTALL)
 
 
@@ -46,13 +45,8 @@ async def subject_of(settings: Settings, looking: Looking, name: str, wanted: st
             found.append(TOPIC)
         if partition is not None and not (found and wanted):
             found.append(PARTITION)
-    groups, owner = await asyncio.gather(_group_types(looking, wanted), _transaction(looking, name, wanted))
+    groups, owner = await asyncio.gather(_group_names(looking, wanted), _transaction(looking, name, wanted))
     if name in groups:
-        if groups[name].lower() not in READABLE_TYPES:
-            raise Failed(
-                f"{name!r} is a {groups[name].lower()} group, which keeps no positions of this kind",
-                f"`{settings.repair('groups', 'describe', name)}` shows where it stands",
-            )
         found.append(GROUP)
     if owner is not None:
         found.append(TRANSACTION)
@@ -68,7 +62,7 @@ async def subject_of(settings: Settings, looking: Looking, name: str, wanted: st
             return _certain(looking, Subject(name, GROUP, scope=scope))
         await _refused_topic(looking, name, wanted)
         if not looking.not_read:
-            await _unknown(settings, looking, name, wanted, list(groups))
+            await _unknown(settings, looking, name, wanted, groups)
         return Subject(name, wanted or (GROUP if found else None))
     return _certain(looking, Subject(name, found[0], partition, owner=owner))
 
@@ -96,11 +90,11 @@ def _partition(looking: Looking, name: str) -> TopicPartition | None:
     return None
 
 
-async def _group_types(looking: Looking, wanted: str | None) -> dict[str, str]:
+async def _group_names(looking: Looking, wanted: str | None) -> list[str]:
     if wanted not in (None, GROUP):
-        return {}
+        return []
     found = await looking.ask("the list of groups", looking.admin.list_groups())
-    return {each.group_id: each.group_type for each in found or ()}
+    return [each.group_id for each in found or ()]
 
 
 async def _transaction(looking: Looking, name: str, wanted: str | None) -> TransactionDescription | None:

@@ -67,8 +67,8 @@ async def look(
     """What was seen of a name, the causes, and what to say beside them. Raises Failed where there is nothing of that name."""
     subject = await subject_of(settings, looking, name, wanted)
     facts = await facts_of(looking, subject, older_than_ms)
-    if facts.group is not None:
-        facts = await with_damage(patient(settings), looking, facts)
+    if facts.group is not None and subject.scope is not None:
+        facts = await with_damage(patient(settings), looking, facts, subject.scope.positions)
         reading = QuotaReading(looking)
         facts = dataclasses.replace(facts, quotas=await reading.quotas_of(facts.partitions))
         if note := reading.note_of_users(settings, facts.partitions):

@@ -76,11 +76,12 @@ def causes(facts: Facts, older_than_ms: int) -> tuple[Cause, ...]:
     """Everything that was seen to hold back. Transactions that have been open for `older_than_ms` or less are left out: a
     healthy system always has some."""
     reads = facts.group is None or not facts.group.is_migration
+    has_positions = reads and not (facts.group is not None and facts.group.is_share)
     found = [
         *_rights(facts.not_read),
         *_offline(facts.partitions),
         *_transactions(facts, older_than_ms),
-        *(_positions(facts.partitions) if reads else ()),
+        *(_positions(facts.partitions) if has_positions else ()),
         *(_members(facts.group, facts.partitions) if facts.group is not None and reads else ()),
         *(Cause(QUOTA, quota=each) for each in facts.quotas if each.catch_up_ms > QUOTA_CATCH_UP_MS),
     ]
@@ -234,5 +235,5 @@ def _members(group: GroupFacts, partitions: Sequence[PartitionFacts]) -> list[Ca
 
 def has_no_partitions(group: GroupFacts) -> bool:
     """Members, and none of them reads anything. A group of another protocol (Connect's workers) shares out other things."""
-    is_consumers = group.protocol_type in ("consumer", "")
+    is_consumers = group.protocol_type in ("consumer", "share", "")
     return is_consumers and group.member_count > 0 and not any(look.assigned_count for look in group.looks)

@@ -112,7 +112,8 @@ class GroupFacts:
     """A consumer group. `looks` are in order, `watched_ms` lie between the first and the last; `late_members` (KIP-848) have
     not reached their target. `pending` positions may still be moved by a transaction that is open on `offsets_partition`.
     `settling_ms`: for how long a rebalance of it is no cause yet, whatever was asked.
-    `is_migration`: it keeps the state of a migration; its positions are another broker's offsets, and nobody reads with it."""
+    `is_migration`: it keeps the state of a migration; its positions are another broker's offsets, and nobody reads with it.
+    `is_share`: records are shared out one by one (KIP-932): its broker moves positions that retention has passed."""
 
     name: str
     state: str
@@ -125,6 +126,7 @@ class GroupFacts:
     pending: frozenset[TopicPartition] = frozenset()
     offsets_partition: TopicPartition | None = None
     is_migration: bool = False
+    is_share: bool = False
 
 
 @dataclass(frozen=True, slots=True)
