@@ -1,7 +1,8 @@
 """What no broker on this machine can beat: the clients' own time, and the system's, with as good as no broker behind them.
 
 * librdkafka's transactions on the broker that librdkafka brings along for its own tests: C, in memory, nothing is stored.
-* The age of a message that a bare socket passes on, without protocol or log; and with one `fdatasync` on its way.
+* The age of a message that a bare socket passes on, without protocol or log; with one `fdatasync` on its way; and with that in a
+  thread beside an event loop, as a broker in Python that serves others meanwhile must do it.
 
 An aim below one of these is out of reach here, whoever writes the broker; what lies between a floor and our own figure is ours.
 """
@@ -18,6 +19,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import IO, cast
 
 from confluent_kafka import Producer
 
@@ -61,6 +64,34 @@ def serve_relay(syncs: bool) -> None:
                 file.write(message)
                 os.fdatasync(file.fileno())
             reader.sendall(message)
+
+
+class _Relay(asyncio.Protocol):
+    """Gives each message to a thread that syncs, and what is synced to the others."""
+
+    def __init__(self, file: IO[bytes], transports: list[asyncio.Transport], thread: ThreadPoolExecutor) -> None:
+        self._file, self._transports, self._thread = file, transports, thread
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transports.append(cast("asyncio.Transport", transport))
+
+    def data_received(self, data: bytes) -> None:
+        synced = asyncio.get_running_loop().run_in_executor(self._thread, self._sync, data)
+        synced.add_done_callback(lambda done: self._transports[-1].write(done.result()))
+
+    def _sync(self, message: bytes) -> bytes:
+        self._file.write(message)
+        os.fdatasync(self._file.fileno())
+        return message
+
+
+async def serve_loop_relay() -> None:
+    """As `serve_relay` with its sync, by an event loop and a thread."""
+    transports: list[asyncio.Transport] = []
+    with tempfile.TemporaryFile(dir=build_directory(), buffering=0) as file, ThreadPoolExecutor(1) as thread:
+        server = await asyncio.get_running_loop().create_server(lambda: _Relay(file, transports, thread), "127.0.0.1", 0)
+        print(server.sockets[0].getsockname()[1], flush=True)
+        await server.serve_forever()
 
 
 @contextlib.contextmanager
@@ -140,15 +171,24 @@ def floors(with_kafka: bool, wanted: Wanted) -> list[Row]:
             note = f"median of {ROUNDS}"
             rows.append(Row(name, "txn/s", statistics.median(rates), better="more", measures="librdkafka", note=note))
     if wanted("relay"):
-        for what, name in (("relay", "a message passed on"), ("synced-relay", "a message synced and passed on")):
+        for what, name in (
+            ("relay", "a message passed on by a bare socket"),
+            ("synced-relay", "a message synced and passed on by a bare socket"),
+            ("loop-relay", "a message synced and passed on by an event loop and a thread"),
+        ):
             with _process(what) as port:
                 ages = asyncio.run(relayed_ms(int(port)))
             rows += [
-                Row(f"{name} by a bare socket, 200/s, {word}", "ms", percentile(ages, share), measures="the system")
+                Row(f"{name}, 200/s, {word}", "ms", percentile(ages, share), measures="the system")
                 for word, share in (("p50", 0.5), ("p99", 0.99))
             ]
     return rows
 
 
 if __name__ == "__main__":
-    {"mock": serve_mock, "relay": lambda: serve_relay(False), "synced-relay": lambda: serve_relay(True)}[sys.argv[1]]()
+    {
+        "mock": serve_mock,
+        "relay": lambda: serve_relay(False),
+        "synced-relay": lambda: serve_relay(True),
+        "loop-relay": lambda: asyncio.run(serve_loop_relay()),
+    }[sys.argv[1]]()

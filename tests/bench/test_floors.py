@@ -9,7 +9,7 @@ import pytest
 from bench import floors
 
 
-@pytest.mark.parametrize("what", ["relay", "synced-relay"])
+@pytest.mark.parametrize("what", ["relay", "synced-relay", "loop-relay"])
 def test_every_message_comes_back_and_has_an_age(what):
     with floors._process(what) as port:
         ages = asyncio.run(floors.relayed_ms(int(port), messages=5, warm_up=2))
