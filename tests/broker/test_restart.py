@@ -690,3 +690,47 @@ def test_a_damaged_coordinator_partition_makes_only_its_coordinator_unavailable(
                 assert broker.partitions.is_offline(TopicPartition("__transaction_state", 2))
 
     run(work())
+
+
+def test_a_file_that_the_disk_refuses_ends_the_start_and_what_the_journal_has_is_kept(tmp_path):
+    """Not damage: nobody knows what is in it, and the journal that may have it goes when a start is through."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (_, client):
+            for topic in ("t", "u"):
+                await client.create(topic)
+                await client.produce(topic, topic)
+            directory = killed(tmp_path / "a", tmp_path / "b")
+        segment = directory / "t-0" / f"{0:020d}.log"
+        segment.rename(tmp_path / "kept")
+        segment.mkdir()
+        for _ in range(2):
+            with pytest.raises(StorageError, match=r"cannot open .*t-0/0+\.log: Is a directory; .*and start again"):
+                async with broker_and_client(directory):
+                    pass
+        segment.rmdir()
+        (tmp_path / "kept").rename(segment)
+        async with broker_and_client(directory) as (_, client):
+            assert (await client.read("t"), await client.read("u")) == (["t"], ["u"])
+
+    run(work())
+
+
+def test_without_the_directory_that_the_disk_refuses_the_others_are_recovered(tmp_path):
+    """docs/runbook.md, a start that ends at a file that the disk refuses."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "a") as (broker, client):
+            for topic in ("t", "u"):
+                await client.create(topic)
+                await client.produce(topic, topic)
+        async with broker_and_client(tmp_path / "a") as (broker, client):
+            for topic in ("t", "u"):
+                await client.produce(topic, "in the journal")
+            directory = killed(tmp_path / "a", tmp_path / "b")
+        (directory / "t-0").rename(tmp_path / "elsewhere")
+        async with broker_and_client(directory) as (broker, client):
+            assert broker.partitions.offline_count == 1
+            assert await client.read("u") == ["u", "in the journal"]
+
+    run(work())

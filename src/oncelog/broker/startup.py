@@ -42,6 +42,10 @@ RAN_ON = (
     "The system has run on since it was begun, so the logs have what it had, unless the disk failed: move the files"
     " oncelog.journal.* out of the directory to start with the logs"
 )
+START_AGAIN = (
+    "what the journal has of it is kept for the next start: put right what this names (room on the disk, rights, a file from"
+    " a copy), and start again (docs/runbook.md)"
+)
 KAFKAS = (
     "if Apache Kafka wrote this directory: oncelog reads its partitions' files, not its metadata;"
     " `oncelog migrate` copies its topics"
@@ -187,7 +191,8 @@ async def load_cluster_metadata(parts: Assembly) -> None:
 
 
 async def recover_partitions(parts: Assembly) -> None:
-    """Open every partition that has data; what the journal of an unclean end holds is put back before."""
+    """Open every partition that has data; what the journal of an unclean end holds is put back before. A file that the disk
+    refuses ends the start, whoever's it is: the journal, which goes when all is recovered, may be all that has its records."""
     found = None if parts.is_clean_start else _found_journal(parts)
     is_cut = found is not None and not _is_of_this_boot(parts, found.boot)
     if found is not None:
@@ -199,7 +204,12 @@ async def recover_partitions(parts: Assembly) -> None:
             entries if found.last_sequence >= found.needed_from else "entries are all in the logs",
             "; the power went, every log is cut where they end" if is_cut else "",
         )
-    await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
+    try:
+        await parts.node.partitions.open_all(is_clean=parts.is_clean_start, journal=found, is_cut=is_cut)
+    except StorageError as error:
+        if found is None:
+            raise
+        raise StorageError(f"{error}; {START_AGAIN}") from error
 
 
 def _found_journal(parts: Assembly) -> JournalFound | None:
