@@ -89,7 +89,9 @@ async def serve_loop_relay() -> None:
     """As `serve_relay` with its sync, by an event loop and a thread."""
     transports: list[asyncio.Transport] = []
     with tempfile.TemporaryFile(dir=build_directory(), buffering=0) as file, ThreadPoolExecutor(1) as thread:
-        server = await asyncio.get_running_loop().create_server(lambda: _Relay(file, transports, thread), "127.0.0.1", 0)
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Relay(file, transports, thread), "127.0.0.1", 0
+        )
         print(server.sockets[0].getsockname()[1], flush=True)
         await server.serve_forever()
 

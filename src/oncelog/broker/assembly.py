@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oncelog.broker.admission.admission import RequestAdmission, authorization_of
 from oncelog.broker.admission.deeds import Deeds
@@ -103,12 +103,12 @@ class Assembly:
             for name, address in zip(self.server.listener_names, self.addresses, strict=False)
         ]
 
-    async def metadata_changed(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
-        """Another process has changed the metadata: what its handler did there, done here."""
+    def metadata_changed(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
+        """The metadata has changed, here or in another process: what follows from that, in the same step."""
         if any(isinstance(each, ConfigRecord | FeatureLevelRecord) for each in records) or not records:
             self.node.configs_changed()
         if removed:
-            await self.node.topics.deleted(removed)
+            self.node.topics.deleted(removed)
 
     def wanted_listeners(self) -> list[ListenerConfig]:
         """What to listen on, and what holds there. Raises ConfigInvalid."""
@@ -133,7 +133,7 @@ def assemble(
     flusher, syncer = _flusher(host, in_force(), metrics, data_directory, lambda: partitions.checkpoint_aside())
     store, leader, metadata = _store(host, files, data_directory, tasks, in_force, metrics, processes, lambda: parts)
     partitions = Partitions(files, data_directory, metadata, in_force, flusher, host.worker, syncer, leadership)
-    topics = Topics(store, partitions, in_force, host.random, leadership, lambda topic: forget(topic), metrics)
+    topics = Topics(store, partitions, in_force, host.random, leadership, lambda topic: forget(topic), tasks, metrics)
     groups, shares, forget = _groups(metadata, partitions, topics, clock, in_force, metrics)
 
     def handle_here(request: Request) -> Outcome:
@@ -197,7 +197,7 @@ def _groups(
     clock: Clock,
     in_force: InForce,
     metrics: Metrics,
-) -> tuple[Groups, ShareGroups, Callable[[Topic], Awaitable[None]]]:
+) -> tuple[Groups, ShareGroups, Callable[[Topic], Coroutine[Any, Any, None]]]:
     """Groups, what share groups have, and what both do when a topic is gone."""
     groups = Groups(metadata, partitions, topics, clock, in_force, metrics)
     shares = ShareGroups(metadata, partitions, topics, clock, in_force)
@@ -262,19 +262,15 @@ def _store(
 ) -> tuple[MetadataStore | FollowedMetadata, MetadataLeader | None, ClusterMetadata]:
     """What keeps the cluster's metadata, in the controller whom the other processes follow, and the metadata."""
 
-    async def foreign(records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
-        await parts().metadata_changed(records, removed)
-
-    def changed(_records: Sequence[MetadataRecord]) -> None:
+    def changed(records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
         metrics.add("metadata_changes")
+        parts().metadata_changed(records, removed)
 
     node_id = in_force().node_id
     if processes.index:
         from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 
-        followed = FollowedMetadata(
-            host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks, foreign
-        )
+        followed = FollowedMetadata(host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks)
         followed.on_change = changed
         return followed, None, followed.metadata
     store = MetadataStore(
@@ -290,7 +286,7 @@ def _store(
         return store, None, store.metadata
     from oncelog.broker.metadata.metadata_leader import MetadataLeader
 
-    return store, MetadataLeader(store, tasks, processes.count, foreign), store.metadata
+    return store, MetadataLeader(store, tasks, processes.count, lambda: parts().node.topics.forgotten()), store.metadata
 
 
 def _server(

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from evidence.world.broker import broker_and_client, run
+from evidence.world.broker import Client, broker_and_client, run, until
 
 from oncelog.core.metadata.features import SUPPORTED
 from oncelog.errors import ErrorCode, StorageError
@@ -407,5 +407,62 @@ def test_looking_at_the_cluster(tmp_path):
                 ("b", E.NONE, 1),
                 ("z", E.UNKNOWN_TOPIC_OR_PARTITION, 0),
             ]
+
+    run(work())
+
+
+class HeldSyncer:
+    """Syncs wait until `opened`; `held` says that one does."""
+
+    def __init__(self, inner):
+        self.inner, self.held, self.opened = inner, asyncio.Event(), asyncio.Event()
+
+    async def sync(self, files):
+        self.held.set()
+        await self.opened.wait()
+        await self.inner.sync(files)
+
+
+async def asked_by_one_who_goes(broker, request):
+    """The client goes away while its change is synced; then the sync ends."""
+    before = broker.store._syncer
+    broker.store._syncer = syncer = HeldSyncer(before)
+    count = len(broker.server._connections)
+    client = await Client.connect(broker)
+    client.send(request)
+    await syncer.held.wait()
+    client.close()
+    await until(lambda: len(broker.server._connections) == count)
+    broker.store._syncer = before
+    syncer.opened.set()
+    await broker.store.last_change_over()
+
+
+def test_a_topic_whose_deletion_nobody_waits_for_is_gone_all_the_same(tmp_path):
+    """Its partition stayed, and took the records of the next topic of its name: a start moved them aside."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await client.produce("t", "of the deleted topic")
+            await asked_by_one_who_goes(broker, delete_request(["t"]))
+            await client.create("t")
+            await client.produce("t", "new")
+            assert await client.read("t") == ["new"]
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read("t") == ["new"]
+
+    run(work())
+
+
+def test_a_configuration_whose_change_nobody_waits_for_is_in_force_all_the_same(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await client.produce("t", "x")
+            change = AlterableConfig(name="max.message.bytes", config_operation=0, value="100")
+            resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[change])
+            await asked_by_one_who_goes(broker, IncrementalAlterConfigsRequest(resources=[resource]))
+            assert (await client.produce("t", "x" * 200)).error_code == E.MESSAGE_TOO_LARGE
 
     run(work())

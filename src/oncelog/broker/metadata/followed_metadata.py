@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import cast
 
-from oncelog.broker.metadata.metadata_store import ControllerAway, batch_of, records_in
-from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics
+from oncelog.broker.metadata.metadata_store import ControllerAway, OnChange, batch_of, records_in
+from oncelog.core.metadata.cluster import ClusterMetadata, removed_topics
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.clock import Clock
@@ -47,9 +47,6 @@ RETRY_S = 0.05
 RETRY_S_MAX = 1.0
 START_WAIT_S = 60.0  # for the controller, which may have much to recover before it listens
 
-Foreign = Callable[[Sequence[MetadataRecord], Sequence[Topic]], Coroutine[Any, Any, None]]
-"""What another process's change means here: its records, and the topics that it removed."""
-
 
 class FollowedMetadata:
     """Keeps `metadata` in step with the controller's log."""
@@ -62,17 +59,15 @@ class FollowedMetadata:
         process_count: int,
         clock: Clock,
         tasks: Tasks,
-        foreign: Foreign,
     ) -> None:
         self.metadata = ClusterMetadata()
-        self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
+        self.on_change: OnChange | None = None
         self._network = network
         self._host = host
         self._node_id = node_id
         self._process_count = process_count
         self._clock = clock
         self._tasks = tasks
-        self._foreign = foreign
         self._lock = asyncio.Lock()
         self._link: _Link | None = None
         self._fresh: ClusterMetadata | None = None  # while everything comes again
@@ -151,23 +146,16 @@ class FollowedMetadata:
             removed = removed_topics(self.metadata, records)
             for each in records:
                 self.metadata.apply(each)
-            self._tell(records, removed)
-
-    def _tell(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
-        if self.on_change is not None:
-            self.on_change(records)
-        is_own = (
-            self._appending is not None and not self._appending.done()
-        )  # its handler does itself what follows from it
-        if self._has_caught_up.is_set() and not is_own:
-            self._tasks.start(self._foreign(records, removed), name="metadata-change")
+            if self.on_change is not None and self._has_caught_up.is_set():
+                self.on_change(records, removed)
 
     def _become(self, fresh: ClusterMetadata) -> None:
         removed = [
             topic for topic_id, topic in self.metadata.topics_by_id.items() if topic_id not in fresh.topics_by_id
         ]
         self.metadata.become(fresh)
-        self._tasks.start(self._foreign((), removed), name="metadata-change")
+        if self.on_change is not None:
+            self.on_change((), removed)
 
     @property
     def end_offset(self) -> int:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import cast
 
-from oncelog.broker.metadata.followed_metadata import Foreign
 from oncelog.broker.metadata.metadata_store import MetadataStore, records_of
-from oncelog.core.metadata.cluster import removed_topics
 from oncelog.errors import CorruptBatch, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
@@ -46,12 +45,14 @@ UNSENT_BYTES_MAX = 16 * 1024 * 1024  # a follower that does not read begins anew
 class MetadataLeader:
     """Everybody who follows."""
 
-    def __init__(self, store: MetadataStore, tasks: Tasks, process_count: int, foreign: Foreign) -> None:
+    def __init__(
+        self, store: MetadataStore, tasks: Tasks, process_count: int, forgotten: Callable[[], Awaitable[None]]
+    ) -> None:
         self.store = store
         self.tasks = tasks
         self.process_count = process_count
         self.cluster_id = ""
-        self.foreign = foreign
+        self.forgotten = forgotten
         self.links: dict[FollowerLink, None] = {}
         self._listener: Listener | None = None
         store.when_applied = self._applied
@@ -186,10 +187,9 @@ class FollowerLink(asyncio.Protocol):
             records = records_of(asked.data)
             if not records:
                 raise CorruptBatch("a change without records")
-            removed = removed_topics(self._store.metadata, records)
             await self._store.append(records)
         except (StorageError, CorruptBatch, MalformedMessage) as error:
             self._send(Refused(str(error)))
             return
-        await self._leader.foreign(records, removed)
+        await self._leader.forgotten()
         self._send(Appended())

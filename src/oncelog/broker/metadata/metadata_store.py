@@ -1,8 +1,9 @@
 """The MetadataStore: the cluster's metadata in one log of its own, `__cluster_metadata-0`.
 
-A change is appended as one batch, synced whatever the flush policy, then applied. Changes are made one at a time, so
-what was decided on the metadata still holds when it is written. Where several processes share the work, the others have
-`FollowedMetadata` behind the same methods.
+A change is appended as one batch, synced whatever the flush policy, then applied; what follows from it is done in the same
+step (`on_change`), not by whoever asked for it: a client that goes away takes its handler with it. Changes are made one at a
+time, so what was decided on the metadata still holds when it is written. Where several processes share the work, the others
+have `FollowedMetadata` behind the same methods.
 
 The log does not grow for ever: when it is large, what holds now is written into a segment of its own, and the segments
 before it go. Records that say what holds already change nothing, so a crash on the way needs no cure.
@@ -17,7 +18,7 @@ from contextlib import asynccontextmanager
 from itertools import takewhile
 
 from oncelog.core.leader.partition import Partition
-from oncelog.core.metadata.cluster import ClusterMetadata, snapshot_records
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
@@ -47,6 +48,9 @@ WAY_OUT = "restore it from a copy; without it nobody knows which topics there ar
 SIZE_BYTES_MAX = 20_971_520
 SNAPSHOT_BATCH_COUNT = 1_000
 
+OnChange = Callable[[Sequence[MetadataRecord], Sequence[Topic]], None]
+"""What a change means here: its records (none: anything may have changed), and the topics that it removed."""
+
 
 class ControllerAway(StorageError):
     """The process that keeps the cluster's metadata does not answer; whether a change was made may be unknown."""
@@ -67,7 +71,7 @@ class MetadataStore:
         self._size_bytes_max = size_bytes_max
         self._snapshot_size_bytes = 0  # of the last one; what holds may be larger than the limit
         self.metadata = ClusterMetadata()
-        self.on_change: Callable[[Sequence[MetadataRecord]], None] | None = None
+        self.on_change: OnChange | None = None
         self.when_applied: Callable[[], None] = _nobody  # hears that `applied_offset` has grown
         self.applied_offset = 0
         self._files = files
@@ -195,11 +199,12 @@ class MetadataStore:
         except StorageError as error:
             log.fail(error)
             return error
+        removed = removed_topics(self.metadata, records)
         for record in records:
             self.metadata.apply(record)
-        self._applied(log)
         if self.on_change is not None:
-            self.on_change(records)
+            self.on_change(records, removed)
+        self._applied(log)
         if log.size_bytes > max(self._size_bytes_max(), 2 * self._snapshot_size_bytes):
             try:
                 await self._begin_anew(log)

@@ -36,6 +36,5 @@ async def _handle(node: Node, message: AlterConfigsRequest) -> AlterConfigsRespo
                 refusal = await node.store.append_or_refuse(outcome)
                 if refusal is not None:
                     response.error_code, response.error_message = refusal.error_code, refusal.message
-                node.configs_changed()
             responses.append(response)
     return AlterConfigsResponse(responses=responses)

@@ -1,4 +1,4 @@
-"""DeleteTopics: first the metadata forgets the topic, then its directories go."""
+"""DeleteTopics: the metadata forgets the topics, and in the same step their directories go (`Topics.deleted`)."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ async def _handle(node: Node, request: Request) -> DeleteTopicsResponse:
                 result.error_code, result.error_message = refusal.error_code, refusal.message
         return DeleteTopicsResponse(responses=results)
     if found:
-        await node.topics.deleted([topic for topic, _ in found])
+        await node.topics.forgotten()  # before anybody is told that they are gone
     return DeleteTopicsResponse(responses=results)

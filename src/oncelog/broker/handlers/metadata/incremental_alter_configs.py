@@ -56,7 +56,6 @@ async def _handle(node: Node, message: IncrementalAlterConfigsRequest) -> Increm
                 refusal = await node.store.append_or_refuse(outcome)
                 if refusal is not None:
                     response.error_code, response.error_message = refusal.error_code, refusal.message
-                node.configs_changed()
             responses.append(response)
     return IncrementalAlterConfigsResponse(responses=responses)
 
