@@ -45,7 +45,7 @@ from oncelog.broker.share.share_groups import ShareGroups
 from oncelog.core.access.listeners import NamedAddress
 from oncelog.core.leader.fetch_session import FetchSessions
 from oncelog.core.leader.gate import GateConfig
-from oncelog.core.metadata.cluster import ClusterMetadata, Topic
+from oncelog.core.metadata.cluster import ClusterMetadata, Topic, alters_configs
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.host.clock import Clock
@@ -57,7 +57,7 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.log.files import Lock
 from oncelog.log.journal import Journal
 from oncelog.log.open_files import OpenFiles
-from oncelog.wire.log_records.cluster_metadata import ConfigRecord, FeatureLevelRecord, MetadataRecord
+from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 
 if TYPE_CHECKING:
     from oncelog.broker.metadata.followed_metadata import FollowedMetadata
@@ -105,7 +105,7 @@ class Assembly:
 
     def metadata_changed(self, records: Sequence[MetadataRecord], removed: Sequence[Topic]) -> None:
         """The metadata has changed, here or in another process: what follows from that, in the same step."""
-        if any(isinstance(each, ConfigRecord | FeatureLevelRecord) for each in records) or not records:
+        if not records or alters_configs(records):
             self.node.configs_changed()
         if removed:
             self.node.topics.deleted(removed)

@@ -7,11 +7,12 @@ import random
 import pytest
 
 from oncelog.core.metadata.acl import AclBinding
-from oncelog.core.metadata.cluster import ClusterMetadata, acl_record, quota_entity, snapshot_records
+from oncelog.core.metadata.cluster import ClusterMetadata, acl_record, alters_configs, quota_entity, snapshot_records
 from oncelog.wire.log_records.cluster_metadata import (
     ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     ProducerIdsRecord,
     RemoveAclRecord,
     RemoveScramCredentialRecord,
@@ -21,6 +22,11 @@ from oncelog.wire.log_records.cluster_metadata import (
     record_from_value,
     record_to_value,
 )
+
+
+def config(resource_type: int, name: str) -> ConfigRecord:
+    return ConfigRecord(resource_type=resource_type, resource_name=name, name="key", value="1")
+
 
 ACL = AclBinding(2, "t", 3, "User:a", "*", 3, 3)
 ENTITY = frozenset({("user", "a"), ("client-id", None)})
@@ -95,3 +101,19 @@ def test_a_snapshot_is_the_same_state():
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_records_survive_their_bytes(record):
     assert record_from_value(record_to_value(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("records", "expected"),
+    [
+        ([], False),
+        ([TopicRecord(name="new", topic_id=bytes(16), partition_count=1)], False),
+        ([TopicRecord(name="new", topic_id=bytes(16), partition_count=1), config(2, "new")], False),
+        ([TopicRecord(name="new", topic_id=bytes(16), partition_count=1), config(2, "other")], True),
+        ([TopicRecord(name="new", topic_id=bytes(16), partition_count=1), config(32, "new")], True),
+        ([config(4, "")], True),
+        ([FeatureLevelRecord(name="f", level=1, features_epoch=1)], True),
+    ],
+)
+def test_what_alters_a_configuration_that_is_in_force(records: list[MetadataRecord], expected: bool) -> None:
+    assert alters_configs(records) is expected

@@ -200,6 +200,20 @@ def removed_topics(metadata: ClusterMetadata, records: Sequence[MetadataRecord])
     return [metadata.topics_by_id[each] for each in ids if each in metadata.topics_by_id]
 
 
+def alters_configs(records: Sequence[MetadataRecord]) -> bool:
+    """Whether these records change what is in force for anything that was there before: a new topic's own configuration is
+    looked at when its partitions are made."""
+    made = {record.name for record in records if isinstance(record, TopicRecord)}
+    return any(
+        isinstance(record, FeatureLevelRecord)
+        or (
+            isinstance(record, ConfigRecord)
+            and not (record.resource_type == TOPIC_RESOURCE and record.resource_name in made)
+        )
+        for record in records
+    )
+
+
 def acl_of(record: AclRecord) -> AclBinding:
     """The rule of a record."""
     return AclBinding(
