@@ -281,7 +281,7 @@ dual-writes: $(STAMP)
 	@ONCELOG_ALL_STEPS=1 $(BIN)/python -m pytest -q tests/recipes/test_steps.py
 	@$(BIN)/python -m evidence.dual_writes.crash --kills $(KILLS) $(if $(MINUTES),--minutes $(MINUTES))
 
-# Every evidence tool in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.
+# The parts of docs/proof.md in turn, then build/proof/report.html. PROFILE: short (ten minutes) or full (hours). ONLY: parts, by comma.
 proof: $(STAMP)
 	@$(BIN)/python -m evidence.proof run --profile $(or $(PROFILE),short) $(if $(ONLY),--only "$(ONLY)")
 

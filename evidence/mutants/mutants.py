@@ -1,4 +1,4 @@
-"""Forty real mistakes, one line each. The suite has to notice every one of them (`make mutants`)."""
+"""Real mistakes, one line each. The suite has to notice every one of them (`make mutants`)."""
 
 from __future__ import annotations
 
