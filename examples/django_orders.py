@@ -1,6 +1,6 @@
 """Django: a model's rows and their event, together or not at all. The end of `transaction.atomic` is the decision.
 
-    pip install oncelog django
+    pip install . django
     oncelog serve -c transaction.two.phase.commit.enable=true
     python django_orders.py BROKER FILE
 

@@ -1,6 +1,6 @@
 """An order service with FastAPI: an order's row and its event, together or not at all.
 
-    pip install oncelog fastapi uvicorn
+    pip install . fastapi uvicorn
     oncelog serve -c transaction.two.phase.commit.enable=true
     uvicorn --factory order_service:create_app
 

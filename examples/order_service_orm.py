@@ -1,6 +1,6 @@
 """The order service with asyncio and SQLAlchemy's ORM: an AsyncSession's rows and their event, together or not at all.
 
-    pip install oncelog[sql] fastapi uvicorn
+    pip install '.[sql]' fastapi uvicorn
     oncelog serve -c transaction.two.phase.commit.enable=true
     DATABASE=postgresql+psycopg://... uvicorn --factory order_service_orm:create_app
 

@@ -1,6 +1,6 @@
 """A broker that others may reach: TLS, users with passwords, and rights; a user reads what another wrote.
 
-`TestBroker` makes certificates and users for it (`pip install oncelog[security]`); docs/security.md has the same as a
+`TestBroker` makes certificates and users for it (`pip install '.[security]'`); docs/security.md has the same as a
 `server.properties`.
 """
 

@@ -1,6 +1,6 @@
 """One trace from a request through a transaction and a topic into another service.
 
-    pip install oncelog[opentelemetry] opentelemetry-sdk
+    pip install '.[opentelemetry]' opentelemetry-sdk
     python traced_orders.py BROKER
 
 Spans go to the terminal here; a real application gives its provider an exporter of OTLP.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import fnmatch
 import os
 import pathlib
 import re
+from collections.abc import Iterator
 
 import pytest
 
@@ -121,3 +123,72 @@ def test_a_wrong_name_is_found() -> None:
     )
     assert named == {"tests/nowhere/test_x.py", "core/gone.py", "tests/log/", "evidence/*/__main__.py"}
     assert {path for path in named if not is_there(path)} == {"tests/nowhere/test_x.py", "core/gone.py"}
+
+
+SOURCE = ROOT / "src" / "oncelog"
+ROOMS = sorted(path.name for path in SOURCE.iterdir() if path.is_dir() and path.name != "__pycache__")
+TOP = ("docs", "tests", "evidence", "bench", "tools", "examples")
+POINTER = re.compile(rf"(?<![\w/.<{{@-])(?:{'|'.join((*ROOMS, *TOP))})/\w[\w/.-]*")
+
+
+def docstrings(path: pathlib.Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node, clean=False) or ""
+
+
+def stale_pointers(text: str) -> set[str]:
+    """Of what looks like a path of ours, what is no file, folder or module (`core/leader/markers` is one)."""
+    named = {found.rstrip(".-/") for found in POINTER.findall(text)}
+    below = {name: ROOT / name if name.startswith(tuple(f"{top}/" for top in TOP)) else SOURCE / name for name in named}
+    return {
+        name for name, path in below.items() if not path.exists() and not path.with_name(f"{path.name}.py").exists()
+    }
+
+
+def test_paths_in_docstrings_exist() -> None:
+    wrong = {
+        f"{path.relative_to(ROOT)}: {name}"
+        for path in sorted((ROOT / "src").rglob("*.py"))
+        for text in docstrings(path)
+        for name in stale_pointers(text)
+    }
+    assert wrong == set()
+
+
+def test_a_stale_pointer_is_found() -> None:
+    text = "`core/partition`, core/leader/partition, core/leader/gone.py. docs/cli.md, user@host/name, 1/core/x"
+    assert stale_pointers(text) == {"core/partition", "core/leader/gone.py"}
+
+
+# Nothing is released: from an index this name is nobody's, or somebody else's. A release takes this test away.
+FROM_AN_INDEX = re.compile(r"pip install\b[^\n`]*?(?<![\w./-])oncelog\b")
+
+
+def test_nobody_is_sent_to_an_index_for_oncelog() -> None:
+    """Pages, examples and docstrings say `pip install '.[extra]'`. Messages of a program may name `oncelog[extra]`: it is
+    installed then, and pip adds what the extra asks for."""
+    texts = [(path, path.read_text(encoding="utf-8")) for path in (*LINKED, *(ROOT / "examples").rglob("*.py"))]
+    texts += [(path, text) for path in (ROOT / "src").rglob("*.py") for text in docstrings(path)]
+    wrong = {f"{path.relative_to(ROOT)}: {found}" for path, text in texts for found in FROM_AN_INDEX.findall(text)}
+    assert wrong == set()
+
+
+def test_an_installation_from_an_index_is_found() -> None:
+    assert FROM_AN_INDEX.findall("pip install 'oncelog[spark]'\npip install oncelog django") == [
+        "pip install 'oncelog",
+        "pip install oncelog",
+    ]
+    assert FROM_AN_INDEX.findall("`pip install .` brings oncelog\npip install './oncelog[spark]' '.[sql]'") == []
+
+
+def test_contributing_says_how_each_file_is_made() -> None:
+    """What a program in tools/ writes into the tree, by the words of its docstring."""
+    makers = {
+        path.stem
+        for path in (ROOT / "tools").glob("*.py")
+        if re.search(r"\b(?:writes|draws) (?:docs/|the tables|src/)", next(docstrings(path)), re.IGNORECASE)
+    }
+    assert {"tables", "errors_page", "sync_recipes", "pictures"} <= makers
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert {name for name in makers if f"tools.{name}`" not in text and f"tools/{name}.py`" not in text} == set()

@@ -66,13 +66,13 @@ MEANINGS = {
     "ssl_truststore_location": "a PEM file with the authorities that brokers' certificates come from (also `ssl_ca_location`, "
     "`ssl_cafile`); default: the system's",
     "ssl_truststore_certificates": "the same as PEM text (also `ssl_ca_pem`)",
-    "ssl_truststore_type": "`PEM` or `PKCS12`; default: what the content says",
+    "ssl_truststore_type": "`PEM`, `PKCS12` or `JKS`; default: what the content says",
     "ssl_truststore_password": "of a store in PKCS12; shown nowhere",
     "ssl_keystore_location": "a PEM file with our certificate chain, and our key unless `ssl_key_location` says where it is "
     "(also `ssl_certificate_location`, `ssl_certfile`); refused where others can read it",
     "ssl_keystore_certificate_chain": "our certificate chain as PEM text (also `ssl_certificate_pem`)",
     "ssl_keystore_key": "our private key as PEM text (also `ssl_key_pem`); shown nowhere",
-    "ssl_keystore_type": "`PEM` or `PKCS12`; default: what the content says",
+    "ssl_keystore_type": "`PEM`, `PKCS12` or `JKS`; default: what the content says",
     "ssl_keystore_password": "of a store in PKCS12; shown nowhere",
     "ssl_key_location": "a PEM file with our private key (also `ssl_keyfile`); refused where others can read it",
     "ssl_key_password": "of an encrypted private key; shown nowhere",

@@ -1,4 +1,4 @@
-"""Spans of what the clients do, by OpenTelemetry's messaging conventions; `pip install oncelog[opentelemetry]`.
+"""Spans of what the clients do, by OpenTelemetry's messaging conventions; `pip install '.[opentelemetry]'`.
 
 `tracing = Tracing()`, then `tracing=tracing` for a Producer, a Consumer, `oncelog.process`, a DualWriter, and their twins in
 `oncelog.sync`. Only the API is needed; what becomes of spans is the application's SDK. Names and attributes are those of the

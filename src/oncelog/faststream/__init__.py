@@ -1,4 +1,4 @@
-"""A FastStream broker whose handlers take effect exactly once; `pip install oncelog[faststream]`.
+"""A FastStream broker whose handlers take effect exactly once; `pip install '.[faststream]'`.
 
 What a handler gives, what it publishes, and the position behind its message are one transaction (`oncelog.process`).
 """

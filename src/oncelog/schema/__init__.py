@@ -1,4 +1,4 @@
-"""Serializers in the wire format of Confluent's Schema Registry, and its client; `pip install oncelog[schema]`."""
+"""Serializers in the wire format of Confluent's Schema Registry, and its client; `pip install '.[schema]'`."""
 
 from oncelog.schema.codecs import AvroCodec, JsonCodec, ProtobufCodec
 from oncelog.schema.registry import AsyncSchemaRegistry, Reference, Schema, SchemaRegistry

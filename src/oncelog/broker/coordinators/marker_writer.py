@@ -1,6 +1,6 @@
 """Writes end-of-transaction markers to this node's partitions: for WriteTxnMarkers, and for this node's own coordinators.
 
-It holds no rule: `core/partition` says whether a marker may be appended.
+It holds no rule: `core/leader/markers.py` says whether a marker may be appended.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _hot_paths() -> Finding:
     parts = compiled() | ({"native_sync": is_native()} if platform.system() == "Linux" else {})
     slow = [name for name, is_compiled in parts.items() if not is_compiled]
     if slow:
-        advice = "the same code runs, slower: with a C compiler there, pip install --force-reinstall --no-binary oncelog oncelog"
+        advice = "the same code runs, slower: with a C compiler there, pip install --force-reinstall . in the clone"
         return Finding("hot paths", WARNING, f"not compiled: {', '.join(slow)}", advice)
     return Finding("hot paths", OK, f"compiled: {', '.join(parts)}")
 

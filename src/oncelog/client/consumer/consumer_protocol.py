@@ -1,4 +1,4 @@
-"""A consumer's membership in a group of KIP-848: heartbeats in the background, decisions in `core/consumer_membership`.
+"""A consumer's membership in a group of KIP-848: heartbeats in the background, decisions in `core/consumer/membership`.
 
 As with the classic protocol, partitions are taken over and given back only inside the application's own `poll`: until
 then the member tells the broker that it still owns them, so nobody else gets them.

@@ -5,7 +5,8 @@ another's. It is used again only for a *later* batch of the same run: that batch
 the one before had returned, which it does only after the batch is marked done. So whatever the id has open belongs to a batch
 that is done: a winner that was committed, or an attempt that can no longer win and may be aborted. Each use begins with an
 initialisation, which raises the producer's epoch: what anybody still sends for an earlier use (records, a commit, an abort,
-all of which name producer id and epoch) is refused. docs/decisions/006.
+all of which name producer id and epoch) is refused.
+Why: docs/decisions/006-ids-of-one-process.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""CreateTopics: decided by `core/topic_admin`, remembered in the cluster's metadata."""
+"""CreateTopics: decided by `core/metadata/topics.py`, remembered in the cluster's metadata."""
 
 from __future__ import annotations
 
