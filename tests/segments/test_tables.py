@@ -15,8 +15,9 @@ from oncelog.cli.commands.reconcile import reconciled
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.segments.directory import list_directory
-from oncelog.segments.source import MemorySource, Source
+from oncelog.segments.source import Source
 from oncelog.segments.tables import SCHEMAS, rows_of
+from tests.segments.memory_source import MemorySource
 
 CONFIG = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2", "num.partitions": "2"}
 

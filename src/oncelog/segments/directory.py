@@ -71,10 +71,6 @@ class DataDirectory:
     problems: list[tuple[str, str]] = field(default_factory=list)  # file, what is wrong with it
     lost: dict[TopicPartition, int] = field(default_factory=dict)  # their end offset
 
-    def numbers_of(self, topic: str) -> set[int]:
-        """The partitions of a topic that are here."""
-        return {each.partition for each in self.partitions if each.topic == topic}
-
 
 def list_directory(source: Source, path: str, *, is_running: bool = False) -> DataDirectory:
     """Look at a directory. `is_running`: a broker holds its lock. Raises StorageError where it cannot be listed."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Protocol
 
 
@@ -58,27 +57,3 @@ class BytesFile:
 
     def close(self) -> None:
         """Nothing to give back."""
-
-
-class MemorySource:
-    """Files by path, all in memory: what a remote file system handed over. Directories are what the paths say."""
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self._files = files
-
-    def list(self, directory: str) -> list[str]:
-        """As Source."""
-        start = directory.rstrip("/") + "/"
-        return sorted({path[len(start) :].split("/")[0] for path in self._files if path.startswith(start)})
-
-    def exists(self, path: str) -> bool:
-        """As Source."""
-        return path in self._files or any(each.startswith(path.rstrip("/") + "/") for each in self._files)
-
-    def open(self, path: str) -> BytesFile:
-        """As Source."""
-        return BytesFile(self._files[path])
-
-    def read_whole(self, path: str) -> bytes:
-        """As Source."""
-        return self._files[path]

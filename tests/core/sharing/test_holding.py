@@ -18,7 +18,8 @@ def test_each_offset_is_said_once_in_few_ranges():
     assert holding.has_news
     assert holding.take_said() == [Said(3, 4, (1,)), Said(5, 5, (2,)), Said(6, 6, (0,)), Said(9, 9, (0,))]
     assert not holding.has_news
-    assert holding.say_rest(Acknowledge.ACCEPT) == 2
+    assert holding.say(7, Acknowledge.ACCEPT)
+    assert holding.say(8, Acknowledge.ACCEPT)
     assert holding.take_said() == [Said(7, 8, (1,))]
     assert holding.is_empty
 

@@ -73,13 +73,6 @@ class Holding:
         for offset in offsets:
             insort(self._said, (offset, Acknowledge.GAP))
 
-    def say_rest(self, kind: Acknowledge) -> int:
-        """Everything that nothing was said of; how many."""
-        count = len(self._given)
-        for offset in sorted(self._given):
-            self.say(offset, kind)
-        return count
-
     def lapse(self, offset: int) -> None:
         """Its lock is over: others may have it, and nothing can be said of it."""
         self._given.discard(offset)
