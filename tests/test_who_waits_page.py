@@ -1,4 +1,4 @@
-"""The table "Who waits, and who wakes it" names tests that exist, and says something in each of its cells."""
+"""docs/who-waits.md names tests that exist, and says something in each of its cells."""
 
 import pathlib
 import re
@@ -7,9 +7,8 @@ ROOT = pathlib.Path(__file__).parents[1]
 
 
 def rows() -> list[list[str]]:
-    text = (ROOT / "docs" / "correctness.md").read_text(encoding="utf-8")
-    table = text.split("## Who waits, and who wakes it")[1].split("\n## ")[0]
-    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    text = (ROOT / "docs" / "who-waits.md").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 
 

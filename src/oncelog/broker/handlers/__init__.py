@@ -1,4 +1,6 @@
-"""One file per API, each with one `handle(node, request)`. They hold no rule: they ask a core and perform its answer.
+"""One file per API, each with one `handle(node, request)`. It asks a core and performs its answer.
+
+What it decides itself is the form of its request, and what only the broker knows (a partition is offline).
 
 `MODULES` is what the broker serves; what is not in it is not advertised. A handler is imported with its first request,
 so a broker that never sees a group never loads one.

@@ -1,4 +1,6 @@
-"""Produce: per partition validate, ask the rules, append, wait for the commit, answer. It holds no rule.
+"""Produce: per partition validate, ask the rules, append, wait for the commit, answer.
+
+What a log takes is decided in `core/leader`; here is what a request must be: acks, topics, one batch each, an online partition.
 
 Partitions that the transaction's coordinator must verify or add first wait in the gate while the others are appended.
 """
