@@ -395,6 +395,22 @@ def test_what_lies_before_and_behind_a_damaged_batch_is_given(byte: int) -> None
     assert world.log.failure is not None
 
 
+@pytest.mark.parametrize("byte", [11, 16, 61], ids=["length", "magic", "record"])
+def test_a_time_behind_a_damaged_batch_is_not_answered(byte: int) -> None:
+    """A reader would begin behind it, and never hear of it; who owns the log hears of it at once."""
+    world = World(config=replace(SMALL, segment_bytes=100_000, index_interval_bytes=100_000))
+    for _ in range(4):
+        world.append(value_bytes=60)
+    second = len(world.model[0].data)
+    world.files.flip_bit(f"{DIRECTORY}/{0:020d}.log", 8 * (second + byte))
+    told: list[object] = []
+    world.log.when_failed = lambda: told.append(world.log.failure)
+    for _ in range(2):
+        with pytest.raises(DamagedLog):
+            world.log.offset_for_timestamp(world.timestamp_ms - 10)
+    assert told == [world.log.failure] != [None], "once"
+
+
 def test_data_of_an_earlier_run_is_checked_in_one_pass() -> None:
     world = World()
     for _ in range(8):

@@ -9,7 +9,8 @@ after a failed write or sync nothing is appended until recovery has opened the l
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Protocol
 
@@ -68,7 +69,8 @@ class PartitionLog:
         self.log_start_offset = log_start_offset
         self.recovery_point = recovery_point
         self.leader_epochs = leader_epochs
-        self.failure: StorageError | None = None
+        self.failure: StorageError | None = None  # the one place that says so: set by `fail` alone
+        self.when_failed: Callable[[], None] = lambda: None  # the owner is told once, in the same step
         self._has_failed_sync = False
         self.synced_end_offset = recovery_point
         self._open_files = open_files
@@ -222,11 +224,13 @@ class PartitionLog:
     def fail(self, error: StorageError, *, is_sync: bool = False) -> None:
         """A write or sync of this log failed: nothing more is appended until recovery opens it again. `is_sync`: it was a sync
         of its names, by somebody else than who was handed `files_to_sync`; others' new names went with it."""
-        self.failure = self.failure or error
+        is_first, self.failure = self.failure is None, self.failure or error
         self._active.forget_later()
         self._has_failed_sync |= is_sync
         if is_sync or self._syncing is not None:  # handed out and not marked: it may have been the sync
             note_failed_sync(self._files, self.directory)
+        if is_first:
+            self.when_failed()
 
     def _mark_unsynced(self, path: str, *, is_new: bool = False) -> None:
         self._open_files.pin(path)
@@ -454,15 +458,12 @@ class PartitionLog:
 
         Raises DamagedLog (the log is failed from then on) when what lies there is not what was written.
         """
-        try:
+        with self._failing_where_damaged():
             for segment in self.segments:
                 if segment.base_offset >= self.log_start_offset:
                     yield from segment.checked()
                 elif segment.end_offset > self.log_start_offset:
                     yield from (batch for batch in segment.checked() if batch.end_offset > self.log_start_offset)
-        except DamagedLog as error:
-            self.fail(error)
-            raise
 
     def aborted_between(self, fetch_offset: int, upper_bound_offset: int) -> list[AbortedTransaction]:
         """Aborted transactions that overlap [fetch_offset, upper_bound_offset), in the order of their markers.
@@ -470,35 +471,36 @@ class PartitionLog:
         Raises DamagedLog (the log is failed from then on) when a transaction index cannot be read.
         """
         found: list[AbortedTransaction] = []
-        for index in range(self._segment_index(fetch_offset), len(self.segments)):
-            try:
-                aborted = self.segments[index].aborted
-            except DamagedLog as error:
-                self.fail(error)
-                raise
-            more, is_complete = collect_aborted(aborted, fetch_offset, upper_bound_offset)
-            found += more
-            if is_complete:
-                break
+        with self._failing_where_damaged():
+            for index in range(self._segment_index(fetch_offset), len(self.segments)):
+                more, is_complete = collect_aborted(self.segments[index].aborted, fetch_offset, upper_bound_offset)
+                found += more
+                if is_complete:
+                    break
         return found
+
+    @contextmanager
+    def _failing_where_damaged(self) -> Iterator[None]:
+        try:
+            yield
+        except DamagedLog as error:
+            self.fail(error)
+            raise
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampAndOffset | None:
         """The first record at or above the log start whose timestamp (ms) is at least `timestamp`; it can be a marker.
 
-        None where there is none. Raises CorruptBatch when the batch cannot be read.
+        None where there is none. Raises DamagedLog (the log is failed from then on) when what lies there cannot be read.
         """
-        for segment in self.segments:
-            if segment.largest_timestamp >= timestamp and segment.end_offset > self.log_start_offset:
-                found = first_at_or_after(segment, self._open_files, timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
-        return None
+        with self._failing_where_damaged():
+            return first_at_or_after(self.segments, self._open_files, timestamp, self.log_start_offset)
 
     def offset_of_max_timestamp(self) -> TimestampAndOffset | None:
-        """The record with the largest timestamp (the first of several); None in a log without timestamps."""
+        """The record with the largest timestamp (the first of several); None without any. Raises DamagedLog as above."""
         kept = [segment for segment in self.segments if segment.end_offset > self.log_start_offset] or [self._active]
-        best = max(kept, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
-        return of_max_timestamp(best, self._open_files) if best.largest_timestamp >= 0 else None
+        with self._failing_where_damaged():
+            best = max(kept, key=lambda segment: (segment.largest_timestamp, -segment.base_offset))
+            return of_max_timestamp(best, self._open_files) if best.largest_timestamp >= 0 else None
 
     # Removing
 

@@ -116,7 +116,7 @@ class Segment:
             try:
                 self._aborted = self.read_aborted()
             except CorruptIndex as error:
-                raise DamagedLog(f"{self.transaction_index_path}: {error}") from error
+                raise DamagedLog(f"{self.transaction_index_path}: {error}; the next start builds it anew") from error
         return self._aborted
 
     def read_aborted(self) -> list[AbortedTransaction]:

@@ -1,6 +1,7 @@
 """Group commit: what is synced when, what waits for it, and what a failed sync does. Files and syncer are in memory."""
 
 import asyncio
+from unittest.mock import Mock
 
 import pytest
 from evidence.world.broker import run, until
@@ -125,6 +126,24 @@ def test_a_failed_append_takes_the_partition_offline():
             append(partition)
         assert partition.is_offline
         assert partition.log_end_offset == 1
+
+    run(work())
+
+
+def test_a_log_that_fails_answers_who_waits():
+    """Also where nobody but the log knows of it."""
+
+    async def work():
+        world = World()
+        partition, codes, woken = world.partition("a"), [], []
+        partition.watch(Mock(partition_changed=woken.append))
+        partition.when_committed(append(partition), codes.append)
+        partition.log.fail(StorageError("the disk is gone"))
+        assert (codes, woken, partition.is_offline) == ([ErrorCode.KAFKA_STORAGE_ERROR], [partition], True)
+        partition.log.fail(StorageError("and again"))
+        partition.go_offline("and again")
+        assert (codes, woken) == ([ErrorCode.KAFKA_STORAGE_ERROR], [partition]), "told once"
+        assert await partition.commit(1) is ErrorCode.KAFKA_STORAGE_ERROR
 
     run(work())
 

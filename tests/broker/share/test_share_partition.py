@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, run, until
+from evidence.world.broker import Client, broker_and_client, eventually, run, until
 
 from oncelog.broker.share.share_coordinators import PRUNED_RECORDS_MIN
 from oncelog.broker.share.share_partition import SharePartition
@@ -95,6 +95,54 @@ def test_a_damaged_header_makes_no_record_an_aborted_one(tmp_path):
             assert [part.error_code for topic in reply.responses for part in topic.partitions] == [E.CORRUPT_MESSAGE]
             log.write_bytes(whole)
             assert await m.fetch(wait_ms=WAIT_MS) == [(1, 3, 1)], "and two markers"
+
+    run(main())
+
+
+async def is_over(client):
+    return await client.state("tx") == "CompleteAbort"
+
+
+@pytest.mark.parametrize("wait_ms", [0, WAIT_MS])
+def test_a_transaction_index_that_cannot_be_read_is_told(tmp_path, wait_ms):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, isolation_level="read_committed")
+            producer = await client.init("tx")
+            await client.produce("t", "aborted", producer=producer, sequence=0, transactional_id="tx")
+            await client.end("tx", producer, commit=False)
+            await eventually(lambda: is_over(client))
+            broker.partitions.existing(TopicPartition("t", 0)).log.roll()
+            await client.produce("t", "kept")
+        async with broker_and_client(tmp_path) as (broker, client):
+            await until(lambda: broker.partitions.existing(TopicPartition("t", 0)) is not None)
+            (index,) = tmp_path.glob("**/t-0/*.txnindex")
+            index.write_bytes(index.read_bytes()[:-5])
+            await beat(client, "m", 0, "t")
+            reply = await client.call(Reader(client, topic_id).request(wait_ms=wait_ms))
+            assert [part.error_code for topic in reply.responses for part in topic.partitions] == [E.CORRUPT_MESSAGE]
+            assert (broker.partitions.offline_count, broker.metrics.count("handler_failures")) == (1, 0)
+
+    run(main())
+
+
+def test_where_a_group_begins_by_time_is_not_known_where_that_is_damaged(tmp_path):
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await configure(client, auto_offset_reset="by_duration:PT1H")
+            assert (await beat(client, "m", 0, "t")).error_code == 0
+            await client.produce("t", "a")
+            (log,) = tmp_path.glob("**/t-0/*.log")
+            data = bytearray(log.read_bytes())
+            data[61] ^= 0x40  # the record's length
+            log.write_bytes(data)
+            topic_id = broker.metadata.topics["t"].topic_id
+            reply = await client.call(Reader(client, topic_id).request(wait_ms=0))
+            assert [part.error_code for topic in reply.responses for part in topic.partitions] == [
+                E.KAFKA_STORAGE_ERROR
+            ]
+            assert (broker.partitions.offline_count, broker.metrics.count("handler_failures")) == (1, 0)
 
     run(main())
 

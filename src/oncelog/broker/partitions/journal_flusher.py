@@ -205,10 +205,11 @@ class JournalFlusher:
     @staticmethod
     def _files_of(partition: Committable) -> Sequence[Syncable]:
         """Its files; one that goes offline over them (a full disk) still has what the journal committed. Raises StorageError."""
+        was_offline = partition.is_offline
         try:
             return partition.files_to_sync()
         except StorageError as error:
-            if partition.is_offline:
+            if was_offline:
                 raise
             partition.go_offline(str(error))
             return partition.files_to_sync()

@@ -61,10 +61,15 @@ class LocalPartition:
         self._created = created  # the names and files of a new partition, to be synced with its first batch
         self._commits: deque[tuple[int, Committed]] = deque()
         self._watchers: dict[Watcher, None] = {}  # woken in the order they came
-        self.is_offline = False
         self.is_gone = False  # with its topic: nothing of it is needed any more
+        log.when_failed = self._log_failed
         self._journaled_end_offset = 0
         self._damaged: set[int] = set()  # where readers were stopped, as far as it was said
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether nothing more is taken or committed: its log has failed, whoever met it, or its topic is gone."""
+        return self.is_gone or self.log.failure is not None
 
     @property
     def log_end_offset(self) -> int:
@@ -238,14 +243,14 @@ class LocalPartition:
     def go_offline(self, reason: str, *, is_sync: bool = False) -> None:
         """Take and commit nothing more until a restart has recovered the log; what was committed stays readable. `is_sync`: a
         sync failed that may have been of its files or names, beside the one that it handed out."""
-        if self.is_offline:
-            if is_sync and not self.is_gone:  # of what it has committed: the next start has to know
-                self.log.fail(StorageError(reason), is_sync=True)
-            return
-        self.is_offline = True
-        self.log.fail(StorageError(reason), is_sync=is_sync)
-        _log.critical("partition %s takes nothing more: %s", self.name, reason)
-        self._give_up()
+        is_news = is_sync and not self.is_gone  # of what it has committed: the next start has to know
+        if is_news or not self.is_offline:
+            self.log.fail(StorageError(reason), is_sync=is_sync)
+
+    def _log_failed(self) -> None:
+        if not self.is_gone:
+            _log.critical("partition %s takes nothing more: %s", self.name, self.log.failure)
+            self._give_up()
 
     def damaged_at(self, offset: int, reason: str) -> None:
         """A batch that holds `offset` is not what was written: said once for each place, and nothing more is taken."""
@@ -256,7 +261,7 @@ class LocalPartition:
 
     def go_away(self) -> None:
         """The topic was deleted."""
-        self.is_offline = self.is_gone = True
+        self.is_gone = True
         self._give_up()
 
     def _give_up(self) -> None:

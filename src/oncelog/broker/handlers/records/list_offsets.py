@@ -9,7 +9,7 @@ from oncelog.broker.requests.request import Request
 from oncelog.core.leader.offset_lookup import FoundOffset, SearchTimestamp, below, look_up, named_twice
 from oncelog.core.leader.partition import IsolationLevel
 from oncelog.core.leader.verdict import Refuse
-from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.errors import ErrorCode, StorageError
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -91,7 +91,7 @@ def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsets
             return below(None, outcome)
         try:
             return below(_search(partition, outcome), outcome)
-        except (CorruptBatch, DamagedLog, StorageError) as error:
+        except StorageError as error:
             partition.go_offline(str(error))
             return ErrorCode.KAFKA_STORAGE_ERROR
     return outcome
