@@ -3,9 +3,10 @@
 import asyncio
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run, visible
+from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, run, until, visible
 
 from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -146,6 +147,64 @@ def test_one_batch_comes_whole_however_small_the_bounds(tmp_path):
             first, second = (await client.call(request, 12)).responses[0].partitions
             assert visible(first) == ["a" * 1000]
             assert not second.records
+
+    run(work())
+
+
+async def is_over(client):
+    return await client.state("tx") == "CompleteAbort"
+
+
+async def aborted_and_kept(client, broker):
+    """Three aborted transactions and, in another segment, a record in partition 0; a record in partition 1."""
+    await client.create("t", 2)
+    for value in "abc":
+        producer = await client.init("tx")
+        await client.produce("t", value, producer=producer, sequence=0, transactional_id="tx")
+        await client.end("tx", producer, commit=False)
+    await eventually(lambda: is_over(client))
+    broker.partitions.existing(TopicPartition("t", 0)).log.roll()
+    await client.produce("t", "kept")
+    await client.produce("t", "other", partition=1)
+
+
+def fetch_both(*, committed=True, **fields):
+    wanted = [FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1 << 20) for index in range(2)]
+    topics = [FetchTopic(topic="t", partitions=wanted)]
+    return FetchRequest(max_bytes=1 << 20, isolation_level=int(committed), topics=topics, **fields)
+
+
+@pytest.mark.parametrize("journal", ["on", "off"])
+def test_a_transaction_index_that_cannot_be_read_is_an_error_of_its_partition_alone(tmp_path, journal):
+    async def work():
+        async with broker_and_client(tmp_path, journal=journal) as (broker, client):
+            await aborted_and_kept(client, broker)
+        async with broker_and_client(tmp_path, journal=journal) as (broker, client):
+            await until(lambda: len(list(broker.partitions)) >= 2)
+            (index,) = tmp_path.glob("**/t-0/*.txnindex")
+            whole = index.read_bytes()
+            index.write_bytes(whole[:-5])
+            damaged, other = (await client.call(fetch_both(), 12)).responses[0].partitions
+            assert (damaged.error_code, damaged.records, visible(other)) == (
+                E.CORRUPT_MESSAGE,
+                b"",
+                ["other"],
+            )
+            assert (damaged.high_watermark, damaged.last_stable_offset) == (-1, -1)
+            assert broker.metrics.count("handler_failures") == 0
+            assert broker.partitions.offline_count == 1, "and says so at once"
+            assert broker.partitions.is_offline(TopicPartition("t", 0))
+            waiting = (await client.call(fetch_both(max_wait_ms=60_000, min_bytes=1 << 20), 12)).responses[0]
+            assert waiting.partitions[0].error_code == E.CORRUPT_MESSAGE, "an error to tell is enough"
+            uncommitted = (await client.call(fetch_both(committed=False), 12)).responses[0].partitions[0]
+            assert visible(uncommitted) == ["a", "b", "c"], "who asks for no index reads on"
+            assert await client.read("t", offset=6) == ["kept"], "and so do those behind it"
+            assert (await client.produce("t", "more")).error_code == E.KAFKA_STORAGE_ERROR
+        async with broker_and_client(tmp_path, journal=journal) as (broker, client):
+            assert (await client.read("t"), await client.read("t", offset=6)) == ([], ["kept"])
+            assert index.read_bytes() == whole, "the next start builds it anew from the log"
+            assert (await client.produce("t", "more")).error_code == E.NONE
+            assert broker.partitions.offline_count == 0
 
     run(work())
 

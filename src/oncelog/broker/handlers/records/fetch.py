@@ -17,7 +17,8 @@ from oncelog.broker.requests.request import Request
 from oncelog.core.leader.fetch_session import FetchContext, PartitionKey, PartitionToFetch
 from oncelog.core.leader.partition import IsolationLevel, Readable
 from oncelog.core.leader.verdict import Refuse
-from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.errors import DamagedLog, ErrorCode, StorageError
+from oncelog.log.log_read import LogRead
 from oncelog.types import TopicPartition
 from oncelog.wire.access_rules import Operation
 from oncelog.wire.messages.fetch import (
@@ -96,10 +97,29 @@ class _Fetch:
             return 1
         assert isinstance(partition, LocalPartition)  # there is something to read
         try:
-            read = partition.log.read(wanted.fetch_offset, wanted.partition_bytes_max, bound.end_offset)
-        except (DamagedLog, StorageError):
-            return self.message.min_bytes
+            read, _ = self._look(partition, wanted, bound, wanted.partition_bytes_max, at_least_one=True)
+        except StorageError:
+            return self.message.min_bytes  # an error to tell
         return len(read.data) if read is not None else 0
+
+    def _look(
+        self,
+        partition: LocalPartition,
+        wanted: PartitionToFetch,
+        bound: Readable,
+        bytes_max: int,
+        *,
+        at_least_one: bool,
+    ) -> tuple[LogRead | None, list[AbortedTransaction]]:
+        """What there is, and which of it the reader leaves out. Raises DamagedLog, StorageError."""
+        log, offset = partition.log, wanted.fetch_offset
+        read = log.read(offset, bytes_max, bound.end_offset, at_least_one=at_least_one)
+        if read is None or self.isolation_level is IsolationLevel.READ_UNCOMMITTED:
+            return read, []
+        return read, [
+            AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
+            for entry in log.aborted_between(offset, read.upper_bound_offset)
+        ]
 
     def partitions(self) -> list[Found]:
         found = (self.find(wanted) for wanted in self.context.partitions)
@@ -164,11 +184,11 @@ class _Fetch:
             return data
         assert isinstance(partition, LocalPartition)  # there is something to read
         try:
-            read = partition.log.read(
-                wanted.fetch_offset, min(wanted.partition_bytes_max, left), bound.end_offset, at_least_one=at_least_one
-            )
-        except (DamagedLog, CorruptBatch) as error:
-            # CORRUPT_MESSAGE is what a client tells its user, with the offset; KAFKA_STORAGE_ERROR it retries in silence.
+            bytes_max = min(wanted.partition_bytes_max, left)
+            read, aborted = self._look(partition, wanted, bound, bytes_max, at_least_one=at_least_one)
+        except DamagedLog as error:
+            # CORRUPT_MESSAGE is what a client tells its user, with the offset; KAFKA_STORAGE_ERROR it retries in silence,
+            # and so the UNKNOWN_SERVER_ERROR that Apache Kafka has for a transaction index that it cannot read.
             partition.damaged_at(wanted.fetch_offset, str(error))
             return _refused(wanted, E.CORRUPT_MESSAGE, aborted=None)
         except StorageError as error:
@@ -178,10 +198,7 @@ class _Fetch:
             data.records = read.data
             self.node.metrics.topic(partition.name.topic).bytes_out += len(read.data)
             if is_committed:
-                data.aborted_transactions = [
-                    AbortedTransaction(producer_id=entry.producer_id, first_offset=entry.first_offset)
-                    for entry in partition.log.aborted_between(wanted.fetch_offset, read.upper_bound_offset)
-                ]
+                data.aborted_transactions = aborted
         return data
 
 
