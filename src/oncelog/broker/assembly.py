@@ -30,7 +30,7 @@ from oncelog.broker.network.log_budget import LogBudget
 from oncelog.broker.network.peer import Peer
 from oncelog.broker.network.server import Server
 from oncelog.broker.node import Node
-from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.flusher import Flusher, flusher_for
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.log_cleaner import LogCleaner
 from oncelog.broker.partitions.measured_syncer import MeasuredSyncer
@@ -245,7 +245,7 @@ def _flusher(
         journal = Journal(host.files, data_directory, size_bytes_max=config.oncelog_journal_max_bytes)
         flusher = JournalFlusher(syncer, journal, store_recovery_points, metrics)
     else:
-        flusher = Flusher(syncer, host.syncer, policy=config.flush_policy, interval_ms=config.flush_interval_ms)
+        flusher = flusher_for(config.flush_policy, syncer, host.syncer, interval_ms=config.flush_interval_ms)
     metrics.show_histogram("sync_commits", flusher.commits)
     return flusher, TellingSyncer(host.syncer, flusher.sync_failed)
 

@@ -12,7 +12,7 @@ from evidence.world.files import Keep, PowerCut, SimFiles
 from oncelog.broker import startup
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.metrics.metrics import Metrics
-from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.flusher import flusher_for
 from oncelog.broker.partitions.journal_flusher import JournalFlusher
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
@@ -120,7 +120,7 @@ class JournalWorld:
             self.syncer, self.journal, lambda: self.partitions.checkpoint_aside(), self.metrics
         )
         if not self.has_journal:
-            self.flusher = Flusher(self.syncer, self.syncer, policy="fsync", interval_ms=1)
+            self.flusher = flusher_for("fsync", self.syncer, self.syncer, interval_ms=1)
         self.partitions = Partitions(
             OpenFiles(self.files),
             DATA,

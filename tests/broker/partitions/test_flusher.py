@@ -9,7 +9,7 @@ from evidence.world.files import SimFiles
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions import flusher as flusher_module
-from oncelog.broker.partitions.flusher import Flusher
+from oncelog.broker.partitions.flusher import flusher_for
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.topic_configs import settings
@@ -43,7 +43,7 @@ class ManualSyncer:
 class World:
     def __init__(self, policy="fsync"):
         self.syncer, self.writer = ManualSyncer(), ManualSyncer()
-        self.flusher = Flusher(self.syncer, self.writer, policy=policy, interval_ms=1)
+        self.flusher = flusher_for(policy, self.syncer, self.writer, interval_ms=1)
         self.files = SimFiles()
         self.tasks = Tasks()
         self.busy = None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 from evidence.world.broker import broker_and_client, fetch_request, run, until
 
 from oncelog.errors import DamagedLog, ErrorCode
 from oncelog.types import TopicPartition
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 E = ErrorCode
@@ -63,5 +67,25 @@ def test_whoever_meets_damage_the_partition_is_offline_at_once(tmp_path, met):
             assert broker.metrics.count("handler_failures") == 0
             assert (await client.produce("t", "d")).error_code == E.KAFKA_STORAGE_ERROR
             assert await client.read("t", offset=2, committed=False) == ["c"], "what is whole is given"
+
+    run(main())
+
+
+@pytest.mark.parametrize("policy", ["fsync with a journal", "fsync", "interval", "os"])
+def test_of_a_deleted_partition_nothing_is_kept(tmp_path, policy):
+    """Whoever was to sync or commit it forgets it at once, whatever its turn is."""
+    config = {} if "journal" in policy else {"journal": "off", "flush_policy": policy, "flush_interval_ms": 60_000}
+
+    async def main():
+        async with broker_and_client(tmp_path, **config) as (broker, client):
+            await client.create("t")
+            await client.produce("t", "a")
+            await client.produce("t", "b", acks=1)
+            partition = weakref.ref(broker.partitions.existing(T))
+            assert partition() is not None
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+            assert await list_offset(client, -1) == E.UNKNOWN_TOPIC_OR_PARTITION
+            gc.collect()
+            assert partition() is None
 
     run(main())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -105,6 +106,10 @@ class Commits(Protocol):
         """Somebody waits for the commit of what `partition` holds now."""
         ...
 
+    def forget(self, partition: Any) -> None:
+        """Its topic was deleted: nothing of it is to be committed or synced."""
+        ...
+
     def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
         """A sync that somebody else asked for has failed: no later one of these files tells the truth."""
         ...
@@ -126,32 +131,38 @@ class Commits(Protocol):
         ...
 
 
-class Flusher:
-    """Syncs partitions, many in one call. `policy` is `flush.policy`: fsync, interval or os. `writer` is a syncer for writes."""
+def flusher_for(policy: str, syncer: Syncer, writer: Syncer, *, interval_ms: int) -> Flusher:
+    """The one for a `flush.policy`: fsync, interval or os. `writer` is a syncer for writes."""
+    if policy == "fsync":
+        return SyncedCommits(syncer)
+    return SyncedLater(syncer, writer, interval_ms=interval_ms) if policy == "interval" else NeverSynced(syncer, writer)
 
-    def __init__(self, syncer: Syncer, writer: Syncer, *, policy: str, interval_ms: int) -> None:
+
+class Flusher(ABC):
+    """Syncs partitions, many in one call; when is for the policies below."""
+
+    def __init__(self, syncer: Syncer) -> None:
         self.journal: Journal | None = None
-        self._syncer, self._writer = syncer, writer
-        self._waits_for_sync = policy == "fsync"
-        self._interval_s = {"fsync": LEFTOVER_INTERVAL_S, "interval": interval_ms / 1000}.get(policy)
+        self._syncer = syncer
         self._wanted: dict[Committable, None] = {}
-        self._dirty: dict[Committable, None] = {}
-        self._uncommitted: dict[Committable, None] = {}  # where nothing is ever synced: what nobody may have waited for
-        self._writing_count = 0  # partitions with a write under way
+        self._dirty: dict[Committable, None] = {}  # written since their last sync
         self._wake = asyncio.Event()
         self._lock = asyncio.Lock()
         self.sync_count = 0
         self.commits = Histogram(COUNTS)  # appends that waited for each sync
 
-    def may_write_later(self, partition: Committable) -> bool:
-        """Where no commit waits for the disk, and others have something to do meanwhile: alone it would only cost more."""
-        return not self._waits_for_sync and bool(self._writing_count or len(self._wanted) > (partition in self._wanted))
+    def may_write_later(self, partition: Committable) -> bool:  # noqa: ARG002
+        """No: its commit waits for the disk anyway."""
+        return False
 
     def appended(self, partition: Committable) -> None:
         """Something was appended; nobody waits for it (yet)."""
         self._dirty[partition] = None
-        if self._interval_s is None:
-            self._uncommitted[partition] = None
+
+    def forget(self, partition: Committable) -> None:
+        """Its topic was deleted: nothing of it is to be committed or synced."""
+        self._dirty.pop(partition, None)
+        self._wanted.pop(partition, None)
 
     def sync_failed(self, files: Sequence[Syncable], error: StorageError) -> None:
         """Nothing rests on files that others have synced."""
@@ -161,15 +172,13 @@ class Flusher:
         self._wanted[partition] = None
         self._wake.set()
 
+    @abstractmethod
     async def run(self) -> None:
         """For ever: commit what is wanted, as soon as it is wanted."""
-        if self._waits_for_sync:
-            while True:
-                await self.sync(await self._next_wanted())
-        async with asyncio.TaskGroup() as writers:
-            while True:
-                for each in await self._next_wanted():
-                    self._commit(each, writers)
+
+    @abstractmethod
+    async def run_leftovers(self) -> None:
+        """For ever: what nobody waits for."""
 
     async def _next_wanted(self) -> list[Committable]:
         await self._wake.wait()
@@ -178,40 +187,10 @@ class Flusher:
         self._wanted.clear()
         return wanted
 
-    def _commit(self, partition: Committable, writers: asyncio.TaskGroup) -> None:
-        """Commit what it holds without a sync: now, or when what is not in its files yet is there."""
-        end_offset = partition.log_end_offset
-        if not partition.has_later_writes:
-            partition.committed(end_offset)
-            return
-        writes = partition.begin_writes()
-        if writes is not None:
-            writers.create_task(self._write(partition, writes, end_offset))
-
-    async def _write(self, partition: Committable, writes: Writes | None, end_offset: int) -> None:
-        self._writing_count += 1
-        try:
-            while writes is not None:
-                await self._writer.sync([writes])
-                partition.written(writes, end_offset)
-                end_offset = partition.log_end_offset
-                writes = partition.begin_writes() if partition.has_later_writes else None
-        except StorageError as error:
-            _log.critical("a write failed, taking a partition offline: %s", error)
-            partition.go_offline(str(error))
-        finally:
-            self._writing_count -= 1
-
-    async def run_leftovers(self) -> None:
-        """For ever: sync what was appended and nobody waits for, or commit it where nothing is ever synced."""
-        while self._interval_s is not None:
-            await asyncio.sleep(self._interval_s)
-            await self.sync(list(self._dirty))
+    async def _sync_every(self, interval_s: float) -> None:
         while True:
-            await asyncio.sleep(LEFTOVER_INTERVAL_S)
-            for each in self._uncommitted:
-                self.want(each)
-            self._uncommitted.clear()
+            await asyncio.sleep(interval_s)
+            await self.sync(list(self._dirty))
 
     async def sync(self, partitions: list[Committable]) -> None:
         """Sync these partitions in one call and commit what they held when it began."""
@@ -245,3 +224,103 @@ class Flusher:
 
     async def end(self) -> None:
         """Each log has its own recovery point: there is nothing to put in order."""
+
+
+class SyncedCommits(Flusher):
+    """`flush.policy=fsync`: a commit waits for the disk."""
+
+    async def run(self) -> None:
+        """For ever: one sync for all that are wanted."""
+        while True:
+            await self.sync(await self._next_wanted())
+
+    async def run_leftovers(self) -> None:
+        """For ever: sync what nobody waits for."""
+        await self._sync_every(LEFTOVER_INTERVAL_S)
+
+
+class WrittenCommits(Flusher):
+    """A commit waits for what is written later (`log/later_writes.py`), and for no sync."""
+
+    def __init__(self, syncer: Syncer, writer: Syncer) -> None:
+        super().__init__(syncer)
+        self._writer = writer
+        self._writing_count = 0  # partitions with a write under way
+
+    def may_write_later(self, partition: Committable) -> bool:
+        """Where others have something to do meanwhile: alone it would only cost more."""
+        return bool(self._writing_count or len(self._wanted) > (partition in self._wanted))
+
+    async def run(self) -> None:
+        """For ever: commit what is wanted, each partition by itself."""
+        async with asyncio.TaskGroup() as writers:
+            while True:
+                self._commit_all(await self._next_wanted(), writers)
+
+    def _commit_all(self, partitions: list[Committable], writers: asyncio.TaskGroup) -> None:
+        # (a step of its own: one that waits would keep the last partition)
+        for each in partitions:
+            self._commit(each, writers)
+
+    def _commit(self, partition: Committable, writers: asyncio.TaskGroup) -> None:
+        """Commit what it holds without a sync: now, or when what is not in its files yet is there."""
+        end_offset = partition.log_end_offset
+        if not partition.has_later_writes:
+            partition.committed(end_offset)
+            return
+        writes = partition.begin_writes()
+        if writes is not None:
+            writers.create_task(self._write(partition, writes, end_offset))
+
+    async def _write(self, partition: Committable, writes: Writes | None, end_offset: int) -> None:
+        self._writing_count += 1
+        try:
+            while writes is not None:
+                await self._writer.sync([writes])
+                partition.written(writes, end_offset)
+                end_offset = partition.log_end_offset
+                writes = partition.begin_writes() if partition.has_later_writes else None
+        except StorageError as error:
+            _log.critical("a write failed, taking a partition offline: %s", error)
+            partition.go_offline(str(error))
+        finally:
+            self._writing_count -= 1
+
+
+class SyncedLater(WrittenCommits):
+    """`flush.policy=interval`: what was written is synced from time to time."""
+
+    def __init__(self, syncer: Syncer, writer: Syncer, *, interval_ms: int) -> None:
+        super().__init__(syncer, writer)
+        self._interval_s = interval_ms / 1000
+
+    async def run_leftovers(self) -> None:
+        """For ever: sync what was written since the last time, which commits it too."""
+        await self._sync_every(self._interval_s)
+
+
+class NeverSynced(WrittenCommits):
+    """`flush.policy=os`: synced at the end alone."""
+
+    def __init__(self, syncer: Syncer, writer: Syncer) -> None:
+        super().__init__(syncer, writer)
+        self._uncommitted: dict[Committable, None] = {}  # what nobody may have waited for
+
+    def appended(self, partition: Committable) -> None:
+        """Something was appended; nobody waits for it (yet)."""
+        super().appended(partition)
+        self._uncommitted[partition] = None
+
+    def forget(self, partition: Committable) -> None:
+        """Its topic was deleted."""
+        super().forget(partition)
+        self._uncommitted.pop(partition, None)
+
+    async def run_leftovers(self) -> None:
+        """For ever: commit what nobody waits for."""
+        while True:
+            await asyncio.sleep(LEFTOVER_INTERVAL_S)
+            if self._uncommitted:
+                self._wanted |= self._uncommitted
+                self._uncommitted.clear()
+                self._wake.set()

@@ -81,6 +81,11 @@ class JournalFlusher:
         self._uncommitted[partition] = None
         self._wake.set()
 
+    def forget(self, partition: Committable) -> None:
+        """Its topic was deleted: nothing of it is to be committed or synced."""
+        self._uncommitted.pop(partition, None)
+        self._unsynced.pop(partition, None)
+
     async def run(self) -> None:
         """For ever: commit what is wanted, as soon as it is wanted."""
         while True:

@@ -262,6 +262,7 @@ class LocalPartition:
     def go_away(self) -> None:
         """The topic was deleted."""
         self.is_gone = True
+        self._flusher.forget(self)
         self._give_up()
 
     def _give_up(self) -> None:
