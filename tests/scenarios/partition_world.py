@@ -19,13 +19,13 @@ import sys
 
 from evidence.world.partition_leader import NEW_PROTOCOL, Leader, data_batch
 
-from oncelog.core.consumer.aborted_filter import visible_batches
 from oncelog.core.leader.delete_records import DeleteTo, check_delete_records
 from oncelog.core.leader.guards import Guard
 from oncelog.core.leader.partition import IsolationLevel, Partition, PartitionConfig
 from oncelog.core.leader.verdict import Append, AskCoordinator, Duplicate, Refuse
 from oncelog.types import AbortedTransaction
 from oncelog.wire.record_batch import RecordBatch
+from tests.core.consumer.visible_batches import visible_batches
 from tests.scenarios import scenario
 
 TRANSCRIPTS = pathlib.Path(__file__).parent / "partition"

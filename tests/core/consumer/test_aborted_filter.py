@@ -9,10 +9,10 @@ from evidence.world.partition_leader import data_batch, marker_batch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oncelog.core.consumer.aborted_filter import visible_batches
 from oncelog.core.leader.partition import Partition
 from oncelog.types import AbortedTransaction
 from oncelog.wire.record_batch import RecordBatch
+from tests.core.consumer.visible_batches import visible_batches
 
 DATA, COMMIT, ABORT = "data", "commit", "abort"
 INTERLEAVING_COUNT = 28_114  # all of up to seven batches: a generator that loses some is noticed

@@ -7,7 +7,7 @@ two markers (a marker whose answer was lost is written again).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Protocol
 
 from oncelog.wire.record_batch import RecordBatch
@@ -42,17 +42,3 @@ class AbortedFilter:
                 self._aborted_producer_ids.discard(batch.producer_id)
             return False
         return not (batch.is_transactional and batch.producer_id in self._aborted_producer_ids)
-
-
-def visible_batches(
-    batches: Iterable[RecordBatch], aborted_transactions: Iterable[AbortedRange] | None
-) -> Iterator[RecordBatch]:
-    """The batches with data for the application; `aborted_transactions` is None for read_uncommitted.
-
-    The reader's position moves past every batch all the same, the hidden ones too.
-    """
-    if aborted_transactions is None:
-        yield from (batch for batch in batches if not batch.is_control)
-        return
-    aborted = AbortedFilter(aborted_transactions)
-    yield from (batch for batch in batches if aborted.is_visible(batch))

@@ -1,7 +1,7 @@
 """What waits to be produced: one queue of batches per partition, bounded in bytes.
 
 Decides when a batch is ready (full, lingered, flushing, no room, or older ones waiting behind it) and in which order
-batches of a partition leave; who may send where is `requests_in_flight`, sequences are `producer_sequences`.
+batches of a partition leave; who may send where is `in_flight`, sequences are `sequences`.
 Times are the loop's monotonic milliseconds.
 """
 
