@@ -312,6 +312,7 @@ NAMED: dict[str, str] = {
     "oncelog.host.worker.SLICE_S": ELSEWHERE,
     "oncelog.host.worker.REST_S": ELSEWHERE,
     "oncelog.wire.arrow_codec.MILLISECONDS_MAX": "the bounds of a number's type",
+    "oncelog.wire.arrow_records.COLUMN_BYTES_MAX": "the bounds of a number's type",
     "oncelog.wire.arrow_records.SECTION_BYTES_MAX": ELSEWHERE,
     "oncelog.wire.codec_source.STRING_SIZE_BYTES_MAX": PROTOCOL,
     "oncelog.core.reconciliation.open_transactions.OVERDUE_MS": RECONCILING,

@@ -218,6 +218,45 @@ def test_decompression_stops_at_the_limit(world):
         world.arrow_records.decode_to_arrow(ranges_of(world, built), decompressed_bytes_max=1000)
 
 
+@each_world
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.tuples(RECORDS, st.one_of(st.none(), st.tuples(st.integers(61), st.integers(1, 255)))), max_size=6))
+def test_a_batch_that_cannot_be_read_leaves_no_trace(world, groups):
+    rows, expected, base_offset = world.arrow_records.ArrowRows(0, 0), [], 0
+    for records, damage in groups:
+        built = build_batch(records, base_offset=base_offset)
+        if damage is not None and len(built) > 61:
+            built[61 + damage[0] % (len(built) - 61)] ^= damage[1]
+        base_offset += len(records)
+        for view in world.record_batch.batches(built):
+            alone = world.arrow_records.ArrowRows(0, 0)
+            try:
+                alone.add("t", 0, view, 0, INT64_MAX)
+            except CorruptBatch:
+                with pytest.raises(CorruptBatch):
+                    rows.add("t", 0, view, 0, INT64_MAX)
+            else:
+                rows.add("t", 0, view, 0, INT64_MAX)
+                expected += rows_of(alone.finish())
+            assert len(rows) == len(expected)
+    made = rows.finish()
+    made.validate(full=True)
+    assert rows_of(made) == expected
+
+
+@each_world
+def test_a_column_never_has_more_than_its_offsets_can_say(world, monkeypatch):
+    monkeypatch.setattr(world.arrow_records, "COLUMN_BYTES_MAX", 2_500)
+    first, second, third = (build_batch([(1, None, b"%d" % n * 1000, ())], base_offset=n) for n in range(3))
+    rows = world.arrow_records.ArrowRows(3, 1_000_000)  # however much was to be expected
+    for built in (first, second):
+        rows.add("t", 0, *world.record_batch.batches(built), 0, INT64_MAX)
+    for _ in range(2):
+        with pytest.raises(OverflowError, match="2 GiB"):
+            rows.add("t", 0, *world.record_batch.batches(third), 0, INT64_MAX)
+    assert rows.finish().column("offset").to_pylist() == [0, 1]
+
+
 # From columns to batches
 
 

@@ -16,11 +16,13 @@ cdef void copy_bytes(
 ) noexcept
 cdef void set_bit(unsigned char* bits, Py_ssize_t index) noexcept
 cdef bytearray grown_bits(bytearray bits, Py_ssize_t count)
+@cython.locals(first=Py_ssize_t, kept=int)
+cdef void clear_bits(bytearray bits, Py_ssize_t count) except *
 
 
 cdef class ColumnWriter:
     cdef object allocate
-    cdef readonly Py_ssize_t row_capacity, row_count, header_count
+    cdef readonly Py_ssize_t row_capacity, row_count, header_count, column_bytes_max
     cdef readonly Py_ssize_t key_bytes, value_bytes, header_key_bytes, header_value_bytes
     cdef readonly bytearray key_valid, value_valid, headers_valid, header_value_valid
     cdef readonly unsigned char[::1] keys, values, header_keys, header_values
@@ -38,11 +40,20 @@ cdef class ColumnWriter:
     cdef void reserve(self, Py_ssize_t row_count) except *
 
     @cython.locals(
+        header_count=Py_ssize_t, key_bytes=Py_ssize_t, value_bytes=Py_ssize_t, header_key_bytes=Py_ssize_t,
+        header_value_bytes=Py_ssize_t,
+    )
+    cpdef Py_ssize_t append(
+        self, bytes section, long long record_count, long long base_offset, long long base_timestamp,
+        append_timestamp, long long start_offset, long long end_offset,
+    ) except -1
+
+    @cython.locals(
         end=Py_ssize_t, pos=Py_ssize_t, record_end=Py_ssize_t, row=Py_ssize_t, first_row=Py_ssize_t,
         data="const unsigned char*", size="long long", delta="long long", timestamp="long long", offset="long long",
         fixed=bint, fixed_timestamp="long long",
     )
-    cpdef Py_ssize_t append(
+    cdef Py_ssize_t append_records(
         self, bytes section, long long record_count, long long base_offset, long long base_timestamp,
         append_timestamp, long long start_offset, long long end_offset,
     ) except -1

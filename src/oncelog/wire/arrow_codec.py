@@ -2,7 +2,7 @@
 
 One source for both worlds, like record_codec.py: `arrow_codec.pxd` has the C types. pyarrow itself is not needed
 here; arrow_records.py wraps these buffers, whose layout is Arrow's (32-bit offsets, validity bits from the lowest).
-Rule: whatever the bytes are, decoding gives rows or raises CorruptBatch; what was appended before is then void.
+Rule: whatever the bytes are, decoding gives rows or raises CorruptBatch; what was appended before stays as it was.
 """
 
 from __future__ import annotations
@@ -56,6 +56,13 @@ def copy_bytes(target: memoryview, at: int, source: bytes, start: int, size: int
         target[at : at + size] = source[start : start + size]
 
 
+def clear_bits(bits: bytearray, count: int) -> None:
+    first = count >> 3
+    kept = bits[first] & ((1 << (count & 7)) - 1)
+    bits[first:] = bytes(len(bits) - first)
+    bits[first] = kept
+
+
 def grown_bits(bits: bytearray, count: int) -> bytearray:
     bigger = bytearray(count // 8 + 1)
     bigger[: len(bits)] = bits
@@ -66,11 +73,16 @@ class ColumnWriter:
     """Column buffers that grow. The headers of all rows lie one after the other beside the rows.
 
     `allocate(size_bytes)` gives writable memory; Arrow's pool does, which keeps its pages (fresh ones cost more than
-    the copying itself). `row_count` and `size_bytes` are what to expect.
+    the copying itself). `row_count` and `size_bytes` are what to expect, `column_bytes_max` what a column of bytes may
+    have at most: what its offsets can say.
     """
 
-    def __init__(self, allocate: Callable[[int], memoryview], row_count: int, size_bytes: int) -> None:
+    def __init__(
+        self, allocate: Callable[[int], memoryview], row_count: int, size_bytes: int, column_bytes_max: int = INT32_MAX
+    ) -> None:
         self.allocate = allocate
+        self.column_bytes_max = column_bytes_max
+        size_bytes = min(size_bytes, column_bytes_max)
         self.row_capacity = row_count
         self.row_count = 0
         self.header_count = 0
@@ -78,19 +90,19 @@ class ColumnWriter:
         self.value_bytes = 0
         self.header_key_bytes = 0
         self.header_value_bytes = 0
-        self.keys = allocate(size_bytes // 8 + 64)
+        self.keys = allocate(min(size_bytes // 8 + 64, column_bytes_max))
         self.key_offsets = self.int32_buffer(row_count + 1)
         self.key_valid = bytearray(row_count // 8 + 1)
-        self.values = allocate(size_bytes + 64)
+        self.values = allocate(min(size_bytes + 64, column_bytes_max))
         self.value_offsets = self.int32_buffer(row_count + 1)
         self.value_valid = bytearray(row_count // 8 + 1)
         self.offsets = allocate(8 * row_count + 8).cast("q")
         self.timestamps = allocate(8 * row_count + 8).cast("q")
         self.header_offsets = self.int32_buffer(row_count + 1)
         self.headers_valid = bytearray(row_count // 8 + 1)
-        self.header_keys = allocate(64)
+        self.header_keys = allocate(min(64, column_bytes_max))
         self.header_key_offsets = self.int32_buffer(1)
-        self.header_values = allocate(64)
+        self.header_values = allocate(min(64, column_bytes_max))
         self.header_value_offsets = self.int32_buffer(1)
         self.header_value_valid = bytearray(1)
 
@@ -111,9 +123,9 @@ class ColumnWriter:
 
     def grown(self, buffer: memoryview, used_bytes: int, more_bytes: int) -> memoryview:
         size_bytes = used_bytes + more_bytes
-        if size_bytes > INT32_MAX:
+        if size_bytes > self.column_bytes_max:
             raise OverflowError("one Arrow column cannot hold 2 GiB: read fewer records at once")
-        bigger = self.allocate(min(max(size_bytes, 2 * len(buffer)), INT32_MAX))
+        bigger = self.allocate(min(max(size_bytes, 2 * len(buffer)), self.column_bytes_max))
         bigger[:used_bytes] = buffer[:used_bytes]
         return bigger
 
@@ -121,7 +133,7 @@ class ColumnWriter:
         rows = self.row_count + row_count
         if rows <= self.row_capacity:
             return
-        rows = self.row_capacity = max(rows, 2 * self.row_capacity)
+        rows = max(rows, 2 * self.row_capacity)
         self.key_offsets = self.grown_int32(self.key_offsets, rows + 1)
         self.value_offsets = self.grown_int32(self.value_offsets, rows + 1)
         self.header_offsets = self.grown_int32(self.header_offsets, rows + 1)
@@ -130,6 +142,7 @@ class ColumnWriter:
         self.headers_valid = grown_bits(self.headers_valid, rows)
         self.offsets = self.grown_int64(self.offsets, rows)
         self.timestamps = self.grown_int64(self.timestamps, rows)
+        self.row_capacity = rows  # last: there may be no memory for one of them
 
     def append(
         self,
@@ -141,7 +154,32 @@ class ColumnWriter:
         start_offset: int,
         end_offset: int,
     ) -> int:
-        """Add the records of a section whose offsets are in [start, end); gives how many there were."""
+        """Add the records of a section whose offsets are in [start, end); gives how many there were. Where it raises, none."""
+        header_count, key_bytes, value_bytes = self.header_count, self.key_bytes, self.value_bytes
+        header_key_bytes, header_value_bytes = self.header_key_bytes, self.header_value_bytes
+        try:
+            return self.append_records(
+                section, record_count, base_offset, base_timestamp, append_timestamp, start_offset, end_offset
+            )
+        except BaseException:
+            self.header_count, self.key_bytes, self.value_bytes = header_count, key_bytes, value_bytes
+            self.header_key_bytes, self.header_value_bytes = header_key_bytes, header_value_bytes
+            clear_bits(self.key_valid, self.row_count)
+            clear_bits(self.value_valid, self.row_count)
+            clear_bits(self.headers_valid, self.row_count)
+            clear_bits(self.header_value_valid, header_count)
+            raise
+
+    def append_records(
+        self,
+        section: bytes,
+        record_count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_timestamp: int | None,
+        start_offset: int,
+        end_offset: int,
+    ) -> int:
         end = len(section)
         if record_count < 0 or record_count > end // RECORD_BYTES_MIN:
             raise CorruptBatch(f"{record_count} records cannot be in {end} bytes")
@@ -237,9 +275,9 @@ class ColumnWriter:
         if headers < len(self.header_key_offsets):
             return
         headers = max(headers, 2 * self.header_count)
-        self.header_key_offsets = self.grown_int32(self.header_key_offsets, headers + 1)
-        self.header_value_offsets = self.grown_int32(self.header_value_offsets, headers + 1)
         self.header_value_valid = grown_bits(self.header_value_valid, headers)
+        self.header_value_offsets = self.grown_int32(self.header_value_offsets, headers + 1)
+        self.header_key_offsets = self.grown_int32(self.header_key_offsets, headers + 1)  # last: its size is asked for
 
 
 class BytesColumn:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SECTION_BYTES_MAX = 1_000_000 - HEADER_BYTES
 RECORD_BYTES_MIN = 7
+COLUMN_BYTES_MAX = 0x7FFFFFFF
 _COUNT_MAX = 0x7FFFFFFF
 
 
@@ -60,6 +61,53 @@ def kafka_schema(*, include_headers: bool = True) -> pa.Schema:
     return pa.schema(fields)
 
 
+class ArrowRows:
+    """Rows of Arrow, batch after batch. What cannot be added leaves those before as they were.
+
+    `record_count` and `size_bytes` are what to expect: columns grow, which costs as much again.
+    """
+
+    def __init__(self, record_count: int, size_bytes: int) -> None:
+        # Good for uncompressed batches. Counts alone are not believed.
+        record_count = min(max(record_count, 0), size_bytes // RECORD_BYTES_MIN)
+        self._columns = ColumnWriter(_arrow_memory, record_count, size_bytes, COLUMN_BYTES_MAX)
+        self._runs: list[tuple[tuple[str, int, int], int]] = []
+
+    def __len__(self) -> int:
+        return self._columns.row_count
+
+    def add(
+        self,
+        topic: str,
+        partition: int,
+        batch: RecordBatch,
+        start_offset: int,
+        end_offset: int,
+        *,
+        decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX,
+    ) -> None:
+        """The records with offsets in [start_offset, end_offset). CorruptBatch when the batch cannot be read, OverflowError when
+        keys or values of all together would pass 2 GiB, which 32-bit offsets of Arrow cannot say. Checks no CRC."""
+        count = self._columns.append(
+            batch.section(decompressed_bytes_max),
+            batch.record_count,
+            batch.base_offset,
+            batch.base_timestamp,
+            batch.append_timestamp,
+            start_offset,
+            end_offset,
+        )
+        run, runs = (topic, partition, batch.timestamp_type), self._runs
+        if runs and runs[-1][0] == run:
+            runs[-1] = (run, runs[-1][1] + count)
+        elif count:
+            runs.append((run, count))
+
+    def finish(self, *, include_headers: bool = True) -> pa.RecordBatch:
+        """All of them as one batch; nothing can be added any more."""
+        return _record_batch(self._columns, self._runs, include_headers)
+
+
 def decode_to_arrow(
     ranges: Iterable[BatchRange],
     *,
@@ -69,33 +117,16 @@ def decode_to_arrow(
 ) -> pa.RecordBatch:
     """All records of the ranges as ONE Arrow batch, control batches left out.
 
-    Which batches were aborted is the caller's knowledge. CorruptBatch when one cannot be read; OverflowError when keys
-    or values of all together pass 2 GiB, which 32-bit Arrow offsets cannot say.
+    Which batches were aborted is the caller's knowledge. CorruptBatch when one cannot be read; OverflowError as `ArrowRows.add`.
     """
     wanted = [part for part in ranges if not part.batch.is_control]
-    # Good for uncompressed batches; the columns grow where it is not. Counts alone are not believed.
     size_bytes = sum(len(part.batch.data) for part in wanted)
-    record_count = min(sum(max(part.batch.record_count, 0) for part in wanted), size_bytes // RECORD_BYTES_MIN)
-    columns = ColumnWriter(_arrow_memory, record_count, size_bytes)
-    runs: list[tuple[tuple[str, int, int], int]] = []
-    for topic, partition, batch, start_offset, end_offset in wanted:
+    rows = ArrowRows(sum(max(part.batch.record_count, 0) for part in wanted), size_bytes)
+    for part in wanted:
         if check_crc:
-            batch.check_crc()
-        count = columns.append(
-            batch.section(decompressed_bytes_max),
-            batch.record_count,
-            batch.base_offset,
-            batch.base_timestamp,
-            batch.append_timestamp,
-            start_offset,
-            end_offset,
-        )
-        run = (topic, partition, batch.timestamp_type)
-        if runs and runs[-1][0] == run:
-            runs[-1] = (run, runs[-1][1] + count)
-        elif count:
-            runs.append((run, count))
-    return _record_batch(columns, runs, include_headers)
+            part.batch.check_crc()
+        rows.add(*part, decompressed_bytes_max=decompressed_bytes_max)
+    return rows.finish(include_headers=include_headers)
 
 
 def encode_from_arrow(

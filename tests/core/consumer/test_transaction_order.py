@@ -7,9 +7,10 @@ import random
 import pytest
 
 from oncelog.client.consumer.transaction_buffer import BufferedBatches, bound
-from oncelog.client.consumer.transaction_reader import take_ranges, take_records
+from oncelog.client.consumer.transaction_reader import take_records, take_rows
 from oncelog.core.consumer.transaction_order import OrderPosition, TransactionOrder
 from oncelog.types import TopicPartition
+from oncelog.wire.arrow_records import ArrowRows
 from oncelog.wire.record_batch import RecordBatch, build_batch, build_end_txn_marker, set_offsets
 
 HERE = TopicPartition("t", 0)
@@ -124,9 +125,10 @@ def _read_some(
             assert len(records) <= count_max
             found += [record.offset for record in records]  # type: ignore[attr-defined]
         else:
-            ranges: list[tuple[TopicPartition, RecordBatch, int, int]] = []
-            take_ranges(HERE, order, ranges, count_max, check_crcs=True)
-            found += [r.offset for _, batch, start, end in ranges for r in batch.records() if start <= r.offset < end]
+            rows = ArrowRows(0, 0)
+            take_rows(HERE, order, rows, count_max, check_crcs=True)
+            assert len(rows) <= count_max
+            found += rows.finish().column("offset").to_pylist()
     return True
 
 

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
@@ -27,6 +28,7 @@ from oncelog.client.consumer.position_lookup import Look, PositionLookup
 from oncelog.client.consumer.positions import Positions
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.consumer.seeking import Seeking
+from oncelog.client.consumer.supply import no_rows
 from oncelog.client.consumer.waking import Waking
 from oncelog.client.ending import Ending
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
@@ -269,18 +271,17 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     def _take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
         """Records for the application, past the interceptors; where one of them raises, positions stay."""
-        before = self.current_positions() if self._interceptors else {}
+        before = self._fetcher.places() if self._interceptors else {}
         taken, moved = self._fetcher.take(count_max)
         if taken and self._interceptors:
-            given, partitions = len(taken), {record.topic_partition for record in taken}
+            given = len(taken)
             try:
                 for interceptor in self._interceptors:
                     taken = interceptor.on_consume(taken)
                 if len(taken) > given:
                     raise IllegalState("an interceptor's on_consume added records")
             except BaseException:
-                for topic_partition in partitions:
-                    self.seek(topic_partition, before[topic_partition])
+                self._fetcher.go_back(before)
                 raise
         self._delivered_record_count += len(taken)
         return taken, moved
@@ -289,14 +290,12 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self, max_records: int = ARROW_RECORDS_MAX, timeout_ms: int = POLL_TIMEOUT_MS, *, include_headers: bool = True
     ) -> pa.RecordBatch:
         """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
-        from oncelog.wire.arrow_records import BatchRange, decode_to_arrow
-
         _record_count(max_records)
         arguments.boolean("include_headers", include_headers)
         self._in_hand = None
-        parts = await self._poll(timeout_ms, lambda: self._fetcher.take_batches(max_records)) or []
-        ranges = [BatchRange(tp.topic, tp.partition, batch, start, end) for tp, batch, start, end in parts]
-        rows = decode_to_arrow(ranges, include_headers=include_headers, check_crc=False)  # the fetcher did
+        take = partial(self._fetcher.take_rows, max_records, include_headers=include_headers)
+        taken = await self._poll(timeout_ms, take)
+        rows: pa.RecordBatch = taken[0] if taken else no_rows(include_headers=include_headers)
         self._delivered_record_count += rows.num_rows
         return rows
 

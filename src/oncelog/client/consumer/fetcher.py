@@ -1,7 +1,8 @@
 """Fetches ahead, bounded: a partition has what one fetch brought, and the next comes or waits behind it.
 
 A broker has two lanes, so that a Fetch that waits at the broker does not delay partitions that were emptied or moved to
-meanwhile. What read_committed hides is decided by `core/consumer/aborted_filter` as data arrives; records are decoded when taken.
+meanwhile. What read_committed hides is decided by core/consumer/aborted_filter as data arrives; records are decoded when they are
+taken (supply.py).
 """
 
 from __future__ import annotations
@@ -10,20 +11,17 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.corrupt import corrupt
 from oncelog.client.consumer.deserializing import decoder_of
-from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.consumer.position_check import PositionCheck
 from oncelog.client.consumer.positions import Chunk, Position, Positions
 from oncelog.client.consumer.read_replica import named_by, node_to_ask
 from oncelog.client.consumer.reset import reset_timestamp
+from oncelog.client.consumer.supply import Supply
 from oncelog.client.consumer.transaction_buffer import Spill, bound
-from oncelog.client.consumer.transaction_reader import is_whole, take_ranges, take_records
-from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.aborted_filter import AbortedFilter
 from oncelog.core.consumer.fetch_session import ClientFetchSession, SessionPartition, Wanted
 from oncelog.errors import (
@@ -50,7 +48,6 @@ from oncelog.wire.schema import ZERO_UUID
 log = logging.getLogger("oncelog.client")
 
 LANES = ("fetch", "fetch too")
-Taker = Callable[..., bool]
 _MOVED = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -96,7 +93,7 @@ class _Sent:
     version: int
 
 
-class Fetcher:
+class Fetcher(Supply):
     """Keeps assigned partitions supplied."""
 
     def __init__(
@@ -361,19 +358,17 @@ class Fetcher:
             self._take_in_order(topic_partition, position, data.records)
             return
         aborted = AbortedFilter(data.aborted_transactions or ()) if self._config.is_read_committed else None
+        found: list[tuple[RecordBatch, bool]] = []
         try:
-            found = [
-                (batch, aborted.is_visible(batch) if aborted is not None else not batch.is_control)
-                for batch in batches(data.records)
-            ]
-            if self._config.check_crcs:  # who is stepped over says how far, and nobody decodes it
-                for batch, is_visible in found:
-                    if not is_visible:
-                        batch.check_crc()
+            for batch in batches(data.records):
+                is_visible = aborted.is_visible(batch) if aborted is not None else not batch.is_control
+                if self._config.check_crcs and not is_visible:  # it says how far to step, and nobody decodes it
+                    batch.check_crc()
+                found.append((batch, is_visible))
         except CorruptBatch as error:
-            if not self._put_off(position):
+            # What is in front of it comes first, and it is met again.
+            if not found and not self._put_off(position):
                 self.error = corrupt(topic_partition, position.offset, error)
-            return
         if found:
             position.chunks.append(Chunk(found, len(data.records)))
 
@@ -395,7 +390,9 @@ class Fetcher:
                 new_spill=self._new_spill,
             )
         except CorruptBatch as error:
-            self.error = corrupt(topic_partition, position.offset, error)
+            position.offset = position.order.next_offset  # what is in front of it comes first, and it is met again
+            if not self._put_off(position):
+                self.error = corrupt(topic_partition, position.offset, error)
         except (IllegalState, OSError) as error:
             self.error = error
 
@@ -439,7 +436,7 @@ class Fetcher:
             position.not_before_ms = self._cluster.now_ms() + self._config.retry_backoff_ms
         return position.is_supplied
 
-    # -- what is handed out
+    # -- for the consumer
 
     def raise_error(self) -> None:
         """Raise what a fetch met that does not pass by itself; once."""
@@ -447,142 +444,12 @@ class Fetcher:
         if error is not None:
             raise error
 
-    def take(self, count_max: int) -> tuple[list[ConsumerRecord], bool]:
-        """Up to `count_max` records; and whether any position moved (also past what is hidden).
-
-        A record that is damaged or cannot be deserialized ends it; where it is the first, raises CorruptRecord,
-        RecordDeserialization, or what a deserializer raised.
-        """
-        taken: list[ConsumerRecord] = []
-        try:
-            moved = self._take_into(taken, count_max)
-        except BaseException as error:
-            if not taken or not isinstance(error, Exception):
-                raise
-            moved = True  # positions are behind these; the error is met again where the next ones are taken
-        if moved:
-            self._go_on()
-        return taken, moved
-
     def _go_on(self) -> None:
         """Something was handed out: what follows is asked for at once, before the application works on it."""
         if self._cluster.is_closed:
             return  # stopped beside a poll: that one still gets what is here
         self._start_fetches(self._cluster.now_ms())
         self.wake()
-
-    def _take_into(self, taken: list[ConsumerRecord], count_max: int) -> bool:
-        moved = False
-        for topic_partition, position in self._supplied():
-            if position.order is not None:
-                moved |= self._in_order(take_records, topic_partition, position, taken, count_max)
-            while position.chunks and len(taken) < count_max:
-                batch, is_visible = _first(position)
-                moved = True
-                if not is_visible:
-                    self._skip(position, batch)
-                    continue
-                self._take_records(topic_partition, position, batch, taken, count_max)
-            self._skip_hidden(position)
-            self._give_way(topic_partition, position)
-        return moved
-
-    @staticmethod
-    def _is_whole(where: TopicPartition, position: Position, batch: RecordBatch, taken: list[Any]) -> bool:
-        try:
-            return is_whole(batch, taken)
-        except CorruptBatch as error:
-            raise corrupt(where, position.offset, error) from error
-
-    def _give_way(self, topic_partition: TopicPartition, position: Position) -> None:
-        """A partition that was emptied goes behind the others."""
-        if not position.is_supplied:
-            del self._positions.by_partition[topic_partition]
-            self._positions.by_partition[topic_partition] = position
-
-    def _supplied(self) -> list[tuple[TopicPartition, Position]]:
-        return [(tp, p) for tp, p in self._positions.by_partition.items() if p.is_in_front]
-
-    def _take_records(
-        self,
-        topic_partition: TopicPartition,
-        position: Position,
-        batch: RecordBatch,
-        taken: list[ConsumerRecord],
-        count_max: int,
-    ) -> None:
-        assert position.offset is not None
-        try:
-            if self._config.check_crcs and position.decoded is None:
-                batch.check_crc()
-            records = position.records_of(topic_partition, batch)
-        except CorruptBatch as error:
-            raise corrupt(topic_partition, position.offset, error) from error
-        try:
-            hand_out(position, position.offset, taken, count_max, self.decode)
-        finally:  # a deserializer may raise: what came before is handed out
-            position.offset = reached(position, position.offset)
-        if position.decoded_index >= len(records):
-            self._skip(position, batch)
-
-    def _skip(self, position: Position, batch: RecordBatch) -> None:
-        assert position.offset is not None
-        position.offset = max(position.offset, batch.end_offset)
-        position.leader_epoch = batch.partition_leader_epoch
-        position.next_batch()
-
-    def _skip_hidden(self, position: Position) -> None:
-        """Step over what nobody sees, so that a position reaches the end although nothing more is delivered."""
-        while position.chunks:
-            batch, is_visible = _first(position)
-            if is_visible and batch.end_offset > (position.offset or 0):
-                return
-            self._skip(position, batch)
-
-    def _in_order(
-        self, take: Taker, topic_partition: TopicPartition, position: Position, taken: list[Any], count_max: int
-    ) -> bool:
-        assert position.order is not None
-        try:
-            return take(
-                topic_partition,
-                position.order,
-                taken,
-                count_max,
-                check_crcs=self._config.check_crcs,
-                decode=self.decode,
-            )
-        except CorruptBatch as error:
-            raise corrupt(topic_partition, position.reached, error) from error
-
-    def take_batches(self, count_max: int) -> tuple[list[tuple[TopicPartition, RecordBatch, int, int]], bool]:
-        """Parts of batches of together about `count_max` records: (partition, batch, start offset, end offset)."""
-        taken: list[tuple[TopicPartition, RecordBatch, int, int]] = []
-        left, moved = count_max, False
-        for topic_partition, position in self._supplied():
-            if position.order is not None:
-                moved |= self._in_order(take_ranges, topic_partition, position, taken, count_max)
-            while position.chunks and left > 0:
-                batch, is_visible = _first(position)
-                moved = True
-                if is_visible:
-                    assert position.offset is not None
-                    if self._config.check_crcs and not self._is_whole(topic_partition, position, batch, taken):
-                        break
-                    start = max(position.offset, batch.base_offset)
-                    end = min(batch.end_offset, start + left)
-                    taken.append((topic_partition, batch, start, end))
-                    left -= max(end - start, 0)
-                    if end < batch.end_offset:
-                        position.offset = end
-                        position.decoded = None
-                        break
-                self._skip(position, batch)
-            self._skip_hidden(position)
-            self._give_way(topic_partition, position)
-        if moved:
-            self._go_on()
-        return taken, moved
 
 
 async def _answered(sent: _Sent) -> tuple[FetchResponse, int]:
@@ -593,8 +460,3 @@ def _seen(answer: asyncio.Future[FetchResponse]) -> None:
     """Mark the exception retrieved: who waits for the answer may be cancelled before it begins to wait."""
     if not answer.cancelled():
         answer.exception()
-
-
-def _first(position: Position) -> tuple[RecordBatch, bool]:
-    chunk = position.chunks[0]
-    return chunk.batches[chunk.index]

@@ -79,11 +79,19 @@ class Lent:
                     break
                 taken.append(record if decode is None else self._decoded(record))
         except BaseException as error:  # a deserializer's, met again by the next call
-            if not taken or not isinstance(error, Exception):
+            if not taken:
+                raise
+            if not isinstance(error, Exception):
+                self._put_back(taken)
                 raise
         if taken:
             self._polled_offsets.add(taken[-1].offset)
         return taken
+
+    def _put_back(self, taken: list[ConsumerRecord]) -> None:
+        """They did not come to the application; as they are, without what a deserializer made of them."""
+        offsets = {record.offset for record in taken}
+        self._left.extendleft(record for record in reversed(self.records) if record.offset in offsets)
 
     def _is_due(self) -> None:
         self._may_take = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import field
+from itertools import islice
 
 from oncelog.client.consumer.read_replica import ReadReplica
 from oncelog.client.consumer.transaction_buffer import BufferedBatches
@@ -93,6 +94,16 @@ class Position:
         if self.decoded is None:
             self.decoded, self.decoded_index = batch.records_as(ConsumerRecord, *topic_partition), 0
         return self.decoded
+
+    def ahead(self) -> Iterator[RecordBatch]:
+        """The batches that are to be handed out; of each transaction the first."""
+        if self.order is not None:
+            yield from (batch for unit in self.order.ready if (batch := unit.batches.current()) is not None)
+            return
+        for chunk in self.chunks:
+            for batch, is_visible in islice(chunk.batches, chunk.index, None):
+                if is_visible:
+                    yield batch
 
     def next_batch(self) -> None:
         """The batch in front is done with."""

@@ -1,15 +1,18 @@
-"""Handing out what core/consumer/transaction_order.py has ready: as record objects, or as ranges of batches for Arrow."""
+"""Handing out what core/consumer/transaction_order.py has ready: as record objects, or as rows of Arrow."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 from oncelog.client.consumer.handing_out import hand_out, reached
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.consumer.transaction_order import TransactionOrder, Unit
-from oncelog.errors import CorruptBatch
 from oncelog.types import TopicPartition
 from oncelog.wire.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from oncelog.wire.arrow_records import ArrowRows
 
 
 def take_records(
@@ -38,47 +41,44 @@ def take_records(
     return moved
 
 
-def take_ranges(
+def take_rows(
     topic_partition: TopicPartition,
     order: TransactionOrder,
-    taken: list[tuple[TopicPartition, RecordBatch, int, int]],
+    taken: ArrowRows,
     count_max: int,
     *,
     check_crcs: bool,
     decode: object = None,  # noqa: ARG001 - columns stay bytes
 ) -> bool:
-    """Add (partition, batch, start offset, end offset) of together about `count_max` records; whether anything moved.
-
-    Raises CorruptBatch where nothing was taken before it.
-    """
-    moved, left = False, count_max - sum(max(end - start, 0) for _, _, start, end in taken)
-
-    def has_room() -> bool:
-        return left > 0
-
-    for unit, batch in _parts(order, has_room):
-        if check_crcs and not is_whole(batch, taken):
-            break
+    """Add rows until there are `count_max`; whether anything moved. Raises CorruptBatch, OverflowError."""
+    moved = False
+    for unit, batch in _parts(order, lambda: len(taken) < count_max):
+        end_offset = add_rows(
+            taken, topic_partition, batch, unit.from_offset, count_max - len(taken), check_crcs=check_crcs
+        )
         moved = True
-        start = max(unit.from_offset, batch.base_offset)
-        end = min(batch.end_offset, start + left)
-        if end > start:
-            taken.append((topic_partition, batch, start, end))
-            left -= end - start
-        unit.from_offset, unit.decoded = max(end, unit.from_offset), None
+        unit.from_offset, unit.decoded = max(end_offset, unit.from_offset), None
     return moved
 
 
-def is_whole(batch: RecordBatch, taken: Sequence[object]) -> bool:
-    """Whether it is what was written, asked before it counts as handed out. Raises CorruptBatch where nothing was `taken`
-    before it; else that comes first."""
-    try:
-        batch.check_crc()
-    except CorruptBatch:
-        if taken:
-            return False
-        raise
-    return True
+def add_rows(
+    taken: ArrowRows,
+    topic_partition: TopicPartition,
+    batch: RecordBatch,
+    from_offset: int,
+    count_max: int,
+    *,
+    check_crcs: bool,
+) -> int:
+    """Add up to `count_max` records of a batch from an offset on; the offset behind them. Raises CorruptBatch, OverflowError;
+    nothing was added then."""
+    start_offset = max(from_offset, batch.base_offset)
+    end_offset: int = min(batch.end_offset, start_offset + count_max)
+    if end_offset > start_offset:
+        if check_crcs:
+            batch.check_crc()
+        taken.add(*topic_partition, batch, start_offset, end_offset)
+    return end_offset
 
 
 def _parts(order: TransactionOrder, has_room: Callable[[], bool]) -> Iterator[tuple[Unit, RecordBatch]]:

@@ -100,10 +100,9 @@ class TransactionOrder:
         self.ready: deque[Unit] = deque()
 
     def take(self, batch: RecordBatch) -> None:
-        """The next batch of the log."""
+        """The next batch of the log. Raises CorruptBatch for a marker that cannot be read; nothing was taken then."""
         if batch.end_offset <= self.next_offset:
             return  # a fetch may begin inside a batch, and answers with all of it
-        self.next_offset = batch.end_offset
         if batch.is_control:
             self._take_marker(batch)
         elif batch.is_transactional:
@@ -116,6 +115,7 @@ class TransactionOrder:
             batches.append(batch)
             from_offset = max(batch.base_offset, self._start_offset, self._resume.order_point)
             self.ready.append(Unit(None, batch.base_offset, from_offset, batches))
+        self.next_offset = batch.end_offset  # not behind a marker that could not be read
 
     def _take_marker(self, batch: RecordBatch) -> None:
         marker = batch.end_txn_marker()
