@@ -86,6 +86,8 @@ MEANINGS = {
     "acks": "`all`: stored safely; `1`: written by the leader; `0`: no answer",
     "linger_ms": "how long a batch waits for more records",
     "batch_size": "bytes after which a batch is closed",
+    "metadata_max_idle_ms": "after which time a topic to which nothing is sent is forgotten: its metadata is not asked for any "
+    "more, and nothing is remembered of it",
     "buffer_memory": "bytes of records that wait; then `send` waits",
     "compression_type": "`none`, `gzip`, `snappy`, `lz4`, `zstd`",
     "compression_gzip_level": "with gzip: 1 (fast) to 9 (small); -1: its own default",

@@ -90,6 +90,9 @@ def _table() -> Iterator[Knob]:
     yield from _constants("oncelog.log.recovery", READ_AGAIN_SIZE_BYTES_MAX=(0, 1 << 20))
     yield from _constants("oncelog.broker.partitions.log_starts", LOOKED_AT_TOGETHER=(1, 32))
     yield from _constants("oncelog.core.producer.conditional_commit", FRUITLESS_MAX=(0, 1000))  # 0: never tried
+    yield from _constants("oncelog.core.known_coordinators", COORDINATORS_MAX=(1, 4096))
+    yield from _constants("oncelog.client.config", METADATA_IDLE_MS=(1, 300_000))
+    yield from _keys("producer", metadata_max_idle_ms=(5000, 300_000))
 
 
 def _large_request_constants() -> Iterator[Knob]:

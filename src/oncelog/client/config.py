@@ -60,10 +60,13 @@ HAS_NO_MEANING = frozenset(
 )
 
 # The scales of the codecs (KIP-390). -1 and 0 are what gzip and lz4 do by themselves; Kafka's lz4 is at 9, which is slow.
+METADATA_IDLE_MS = 300_000  # of clients for which Kafka has no key: as long as of a producer
+
 LEVELS = {
     "compression_gzip_level": (-1, 9),
     "compression_lz4_level": (0, 17),
     "compression_zstd_level": (-131_072, 22),
+    "metadata_max_idle_ms": (5_000, INT64_MAX),
 }
 
 ALIASES = {
@@ -206,6 +209,11 @@ class ClientConfig:
             "metadata_max_age_ms",
         )
 
+    @property
+    def metadata_idle_ms(self) -> int:
+        """When topics that are not used are forgotten."""
+        return METADATA_IDLE_MS
+
     def security(self) -> ClientSecurity:
         """What connections do before their first request. Raises ConfigurationError."""
         return security_of(self)
@@ -285,6 +293,7 @@ class ProducerConfig(ClientConfig):
     compression_zstd_level: int = 3
     max_request_size: int = 1048576
     max_block_ms: int = 60000
+    metadata_max_idle_ms: int = 300000
     delivery_timeout_ms: int = 120000
     retries: int = 2147483647
     max_in_flight_requests_per_connection: int = 5
@@ -340,6 +349,11 @@ class ProducerConfig(ClientConfig):
         if config.transaction_two_phase_commit_enable and "transaction_timeout_ms" in values:
             raise ConfigurationError("transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable")
         return config
+
+    @property
+    def metadata_idle_ms(self) -> int:
+        """When topics that nothing is sent to are forgotten."""
+        return self.metadata_max_idle_ms
 
     @property
     def choose_partition(self) -> Partitioner:

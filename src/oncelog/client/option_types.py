@@ -121,6 +121,7 @@ class SendingOptions(ClientOptions, total=False):
     compression_zstd_level: int
     max_request_size: int
     max_block_ms: int
+    metadata_max_idle_ms: int
     delivery_timeout_ms: int
     retries: int
     max_in_flight_requests_per_connection: int

@@ -46,7 +46,9 @@ class Anybody:
 
     def was_silent(self, node: Node) -> None:
         """Others are asked first for a while."""
-        self._silent_until[node.host, node.port] = asyncio.get_running_loop().time() + SILENT_FOR_MS / 1000
+        now = asyncio.get_running_loop().time()
+        self._silent_until = {address: until for address, until in self._silent_until.items() if until > now}
+        self._silent_until[node.host, node.port] = now + SILENT_FOR_MS / 1000
 
     async def ask(self, question: Callable[[Node], Coroutine[Any, Any, T]]) -> T:
         """The first answer. Raises the first error once nobody is left who might still answer, IllegalState where the client is

@@ -12,12 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from oncelog.client.arguments import is_wire_text
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster.anybody import Anybody
 from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
 from oncelog.client.cluster.telemetry import Telemetry
+from oncelog.client.cluster.topics_in_use import Question, TopicsInUse
 from oncelog.client.cluster.view import ClusterView, TopicView
 from oncelog.client.config import ClientConfig
 from oncelog.client.rights import OF_TOPICS, Rights
@@ -25,12 +25,12 @@ from oncelog.client.security import tls_context
 from oncelog.client.telemetry_points import ADMIN, broker_points
 from oncelog.client.token_source import TokenSource
 from oncelog.client.traffic import TrafficByBroker
+from oncelog.core.known_coordinators import KnownCoordinators
 from oncelog.errors import (
     AuthenticationFailed,
     CoordinatorNotAvailable,
     ErrorCode,
     IllegalState,
-    InvalidTopic,
     KafkaError,
     LeaderNotAvailable,
     Network,
@@ -90,7 +90,7 @@ class Cluster:
         self._connections: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
         self._awaited: dict[tuple[Node, str], asyncio.Task[Connection]] = {}
         self._refused: dict[Node, tuple[float, Backoff]] = {}
-        self._coordinators: dict[CoordinatorKey, Node] = {}
+        self._coordinators = KnownCoordinators()
         self._refresh_task: asyncio.Task[None] | None = None
         self._soon_task: asyncio.Task[None] | None = None
         self._refreshed_ms = float("-inf")
@@ -99,8 +99,7 @@ class Cluster:
         self._wanted_soon: set[str] = set()
         self._is_wanted_soon = False  # also of no particular topics
         self._wants_all = False
-        self._tracked: set[str] = set()
-        self._may_create: set[str] = set()
+        self.topics = TopicsInUse(idle_ms=config.metadata_idle_ms, now_ms=self.now_ms)
 
     # -- life
 
@@ -173,7 +172,7 @@ class Cluster:
         while True:
             await asyncio.sleep(self.config.metadata_max_age_ms / 1000)
             try:
-                await self.refresh(None if self.tracks_all else self._tracked)
+                await self.refresh(None if self.tracks_all else ())
             except KafkaError as error:
                 log.warning("metadata could not be refreshed: %s", error)
 
@@ -258,7 +257,12 @@ class Cluster:
             self._connections[key] = task
         if self._awaited.get(key) is not task:  # somebody else may have begun to open it
             self._awaited[key] = task
-            task.add_done_callback(lambda _: when_open())
+
+            def was_awaited(_: asyncio.Task[Connection]) -> None:
+                self._awaited.pop(key, None)
+                when_open()
+
+            task.add_done_callback(was_awaited)
         return None
 
     def take_refusal(self, node: Node, lane: str = "") -> AuthenticationFailed | None:
@@ -407,7 +411,7 @@ class Cluster:
 
     async def coordinator(self, key: CoordinatorKey) -> Node:
         """Who serves a group or transactional id. Raises retriable errors while nobody does."""
-        known = self._coordinators.get(key)
+        known = self._coordinators.of(key)
         if known is not None:
             return known
         message = FindCoordinatorRequest(key_type=key.key_type, coordinator_keys=[key.key])
@@ -417,12 +421,11 @@ class Cluster:
         found = response.coordinators[0]
         if found.error_code:
             raise self.refusal(found.error_code, f"the coordinator of {key.key!r} was not found", key.key)
-        self._coordinators[key] = Node(found.node_id, found.host, found.port)
-        return self._coordinators[key]
+        return self._coordinators.found(key, Node(found.node_id, found.host, found.port))
 
     def forget_coordinator(self, key: CoordinatorKey) -> None:
         """It moved, or does not answer."""
-        self._coordinators.pop(key, None)
+        self._coordinators.forget(key)
 
     async def ask_coordinator(
         self,
@@ -456,28 +459,13 @@ class Cluster:
 
     # -- metadata
 
-    def track(self, topics: Iterable[str], *, may_create: bool) -> None:
-        """Keep these topics' metadata fresh. Raises InvalidTopic for a name that cannot be sent."""
-        topics = set(topics)
-        _check_names(topics)
-        self._tracked.update(topics)
-        if may_create:
-            self._may_create.update(topics)
-
-    def untrack(self, name: str) -> None:
-        """A topic that does not exist need not be asked for."""
-        self._tracked.discard(name)
-        self._may_create.discard(name)
-
     async def refresh(self, topics: Iterable[str] | None) -> None:
         """Ask for metadata: of these topics and the tracked ones, or of all topics (None). One request at a time."""
         self.check_usable()
         if topics is None:
             self._wants_all = True
         else:
-            topics = set(topics)
-            _check_names(topics)
-            self._wanted.update(topics)
+            self._wanted |= self.topics.asked_for(topics)
         if self._refresh_task is None or self._refresh_task.done():
             self._refresh_task = self.tasks.start(self._refresh(), name="oncelog-refresh")
         await self._shared(self._refresh_task)
@@ -492,26 +480,43 @@ class Cluster:
                 return
 
     async def _refresh_once(self, wanted: set[str] | None) -> None:
-        names = None if wanted is None else sorted(wanted | self._tracked)
+        self.view.forget(self.topics.forget_idle())
+        if wanted is None:
+            self._refreshed_ms, self._refreshed = self.now_ms(), None
+            await self._ask_for_metadata(None)
+            return
+        questions = self.topics.questions(wanted, self.view.topics)
+        self._refreshed_ms = self.now_ms()
+        self._refreshed = frozenset(name for question in questions for name in question.names)
+        for question in questions:
+            await self._ask_for_metadata(question)
+
+    async def _ask_for_metadata(self, question: Question | None) -> None:
+        """Ask for these topics, or for all (None)."""
         message = MetadataRequest(
-            topics=None if names is None else [MetadataRequestTopic(name=name) for name in names],
-            allow_auto_topic_creation=self._may_all_be_created(names or ()),
+            topics=None if question is None else [MetadataRequestTopic(name=name) for name in question.names],
+            allow_auto_topic_creation=question is not None and question.may_create,
         )
-        self._refreshed_ms, self._refreshed = self.now_ms(), None if names is None else frozenset(names)
         response = await self.ask_anybody(message, version_min=1)
         if response.error_code:
             if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:  # KIP-1102
                 self.view.nodes.clear()
                 raise LeaderNotAvailable("the broker asks to begin at the bootstrap servers again")
             raise error_for(response.error_code, "Metadata")
-        self.view.update(response, is_complete=names is None)
+        self.view.update(response, is_complete=question is None)
+        if question is None:
+            self.topics.listed(self.view.topics)
+        self._forget_nodes()
         self._on_metadata()
 
-    def _may_all_be_created(self, names: Iterable[str]) -> bool:
-        """Whether every topic that a request names and that is not there may be created by it."""
-        known = self.view.topics
-        missing = [name for name in names if name not in known or known[name].error_code]
-        return bool(missing) and self._may_create.issuperset(missing)
+    def _forget_nodes(self) -> None:
+        """Addresses that no broker has any more."""
+        known = {*self.view.nodes.values(), *self._bootstrap, *self._coordinators.nodes()}
+        for key in [key for key in self._connections if key[0] not in known]:
+            if self._connections[key].done() and not self._is_connected(*key):
+                del self._connections[key]
+        for node in self._refused.keys() - known:
+            del self._refused[node]
 
     def refresh_soon(self, topics: Iterable[str] = ()) -> None:
         """Metadata turned out to be old; do not wait for the new. The same is asked for at most once per back-off."""
@@ -544,8 +549,9 @@ class Cluster:
         """
         found = self.view.topics.get(name)
         if found is not None and found.can_be_written:
+            self.topics.asked_for((name,))
             return found
-        self.track((name,), may_create=may_create)
+        self.topics.track((name,))
 
         async def attempt(_: Deadline) -> TopicView:
             await self.refresh((name,))
@@ -560,7 +566,8 @@ class Cluster:
 
         patience_ms = timeout_ms if was_created else UNKNOWN_TOPIC_PATIENCE_MS
         what = f"metadata of topic {name!r}"
-        return await self.retry(what, attempt, timeout_ms=timeout_ms, unknown_patience_ms=patience_ms)
+        with self.topics.awaiting(name, may_create=may_create):
+            return await self.retry(what, attempt, timeout_ms=timeout_ms, unknown_patience_ms=patience_ms)
 
     async def leader(self, topic_partition: TopicPartition) -> Node:
         """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""
@@ -591,10 +598,3 @@ class Cluster:
             raise UnsupportedVersion(
                 f"{text}: where it has that level, oncelog features upgrade {name}={level} raises it"
             )
-
-
-def _check_names(topics: set[str]) -> None:
-    """One request asks for many topics: a name that cannot be encoded would fail it for all of them."""
-    for name in topics:
-        if not is_wire_text(name):
-            raise InvalidTopic(f"{name[:40]!r} is no topic's name: it cannot be sent as text")

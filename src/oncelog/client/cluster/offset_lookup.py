@@ -38,7 +38,7 @@ async def list_offsets(
     looks: int = LOOKS,
 ) -> dict[TopicPartition, FoundOffset]:
     """The offsets of these timestamps (or LATEST, EARLIEST ...). Latest under read_committed is the LSO."""
-    cluster.track({tp.topic for tp in wanted}, may_create=False)
+    cluster.topics.track({tp.topic for tp in wanted})
 
     async def ask(
         node: Node, partitions: list[TopicPartition]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import field, replace
 
 from oncelog.errors import ErrorCode
@@ -80,6 +80,11 @@ class ClusterView:
             if topic.name is not None:
                 seen[topic.name] = self._topic(topic)
         self.topics = seen if is_complete else self.topics | seen
+
+    def forget(self, names: Collection[str]) -> None:
+        """Nobody uses these topics."""
+        if names:  # exchanged, not changed: who looked something up in it sees that
+            self.topics = {name: topic for name, topic in self.topics.items() if name not in names}
 
     def _topic(self, topic: MetadataResponseTopic) -> TopicView:
         assert topic.name is not None

@@ -80,6 +80,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._assigned_by_hand = False
         self._known_counts: dict[str, int] = {}
         self._missing: set[str] = set()  # topics that were told not to exist
+        self._may_create: set[str] = set()
+        self._cluster.topics.user = self
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._ending: Ending | None = None
         self._leaving: set[asyncio.Task[None]] = set()
@@ -185,6 +187,22 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             return read
         return read.union(self._topics, () if self._membership is None else self._membership.group_topics)
 
+    def topics_in_use(self, since_ms: float) -> set[str]:  # noqa: ARG002
+        """For the metadata that it keeps: what it reads, and what its pattern matches."""
+        return self._wanted_topics().union(self._matching_topics() if self._matches_here else ())
+
+    def topics_to_create(self) -> set[str]:
+        """What it was to create, and is still subscribed to."""
+        if self._assigned_by_hand or self._pattern is not None:
+            return set()
+        group_topics = () if self._membership is None else self._membership.group_topics
+        return self._may_create.intersection((*self._topics, *group_topics))
+
+    def topics_forgotten(self, names: set[str]) -> None:
+        """It has not read these for long."""
+        self._may_create -= names
+        self._missing -= names
+
     # -- what to read
 
     def subscribe(
@@ -246,7 +264,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         wanted = arguments.topic_partitions("partitions", partitions)
         self._assigned_by_hand = True
         self._positions.assign(wanted)
-        self._cluster.track({tp.topic for tp in self._positions.by_partition}, may_create=False)
+        self._cluster.topics.track({tp.topic for tp in self._positions.by_partition})
         self._fetcher.wake()
 
     def assignment(self) -> set[TopicPartition]:
@@ -385,7 +403,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         counts |= {name: known[name] for name in topics if name in known and self._refused.is_refused(name)}
         if counts != self._known_counts:
             self._known_counts = counts
-            self._cluster.track(topics, may_create=False)
+            self._cluster.topics.track(topics)
             self._positions.assign(TopicPartition(t, p) for t, count in counts.items() for p in range(count))
             self._fetcher.wake()
 
@@ -446,7 +464,9 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         return {name: count for name in topics if (count := self._count_of(name)) is not None}
 
     def _track_wanted(self, topics: Sequence[str]) -> None:
-        self._cluster.track(topics, may_create=self._config.allow_auto_create_topics and self._pattern is None)
+        self._cluster.topics.track(topics)
+        if self._config.allow_auto_create_topics and self._pattern is None:
+            self._may_create.update(topics)
 
     def _count_of(self, topic: str) -> int | None:
         view = self._cluster.view.topics.get(topic)

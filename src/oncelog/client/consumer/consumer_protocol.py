@@ -98,6 +98,8 @@ class ConsumerProtocol:
         for topic, partition in partitions:
             owned.setdefault(self._topic_ids[topic], set()).add(partition)
         self.machine.own({topic_id: frozenset(held) for topic_id, held in owned.items()})
+        used = self.machine.owned.keys() | self.machine.assigned.keys()
+        self._topic_ids = {name: topic_id for name, topic_id in self._topic_ids.items() if topic_id in used}
         self._tell()
 
     def let_go(self) -> None:

@@ -120,6 +120,10 @@ class Fetcher(Supply):
         for topic_partition in self._leaderless & self._positions.by_partition.keys():
             self._positions.of(topic_partition).not_before_ms = 0.0
         self._leaderless.clear()
+        self._check.keep(self._positions.by_partition.keys())
+        known = set(self._cluster.view.nodes.values())
+        for key in [each for each in self._sessions if each[0] not in known and each not in self._busy]:
+            del self._sessions[key]
         self.wake()
         self.arrived.set()
 

@@ -319,7 +319,7 @@ class GroupPart:
     def _take_over(self, partitions: Iterable[TopicPartition]) -> None:
         wanted = sorted(partitions)
         self._rebalance_count += 1
-        self._cluster.track({tp.topic for tp in wanted}, may_create=False)
+        self._cluster.topics.track({tp.topic for tp in wanted})
         self._positions.assign(wanted)
         self._fetcher.wake()
 

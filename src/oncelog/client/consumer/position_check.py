@@ -8,7 +8,7 @@ position behind that end read records that are no longer there.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import PartitionView
@@ -42,6 +42,10 @@ class PositionCheck:
         if position.leader_epoch < 0 or leader.leader_epoch <= position.leader_epoch:
             return False
         return self._checked.get(topic_partition) != (position.version, leader.leader_epoch)
+
+    def keep(self, assigned: Collection[TopicPartition]) -> None:
+        """Only these are read now."""
+        self._checked = {tp: checked for tp, checked in self._checked.items() if tp in assigned}
 
     async def check(self, node: Node, positions: Mapping[TopicPartition, Position]) -> None:
         """Asks one leader about these. Raises OffsetOutOfRange where records are gone and nothing says where to go on

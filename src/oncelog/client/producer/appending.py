@@ -220,6 +220,11 @@ class Appender:
         lane = self.lanes[topic] = Lane(topic, view, self.view.topics)
         return lane
 
+    def forget(self, topics: Any) -> None:
+        """Nothing was sent to these for long."""
+        for topic in topics:
+            self.lanes.pop(topic, None)
+
     def partition_of(self, lane: Lane, key: Any, partition: Any) -> int:
         """The partition of a record; -1 where the slower way has to say what is wrong, -2 where nobody chose one."""
         count = lane.partition_count

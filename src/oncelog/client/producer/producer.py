@@ -23,6 +23,7 @@ from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender, SendsNow
 from oncelog.client.producer.arguments import Headers as Headers
 from oncelog.client.producer.arguments import checked_group, checked_state, each_pair
+from oncelog.client.producer.produced_topics import ProducedTopics
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, START_FAILED, STOPPED, Sending
 from oncelog.client.producer.tracing import ProducerTracing
@@ -98,6 +99,7 @@ class Producer(SendsNow, HasInstanceId):
             loop_now_ms=self._cluster.now_ms,
             wake=self._sender.wake,
         )
+        self._cluster.topics.user = ProducedTopics(self._manager, self._accumulator, sticky, self._appender)
         self._tracing = ProducerTracing(self._config)
         self._interceptors = interceptors_of(self._config.interceptor_classes, ProducerInterceptor)
         self._sending = Sending(

@@ -214,7 +214,7 @@ class Sending:
             if self._is_stopping():
                 raise IllegalState(STOPPED) from error
             if isinstance(error, UnknownTopicOrPartition):
-                self._cluster.untrack(topic)
+                self._cluster.topics.untrack(topic)
             raise
 
     async def _asked_anew(self, topic: str) -> TopicView:

@@ -82,7 +82,10 @@ class BrokerSession:
             self.lock_duration_ms = response.acquisition_lock_timeout_ms
             # Locks run since the broker answered: what lasted longer than it may have waited was the way (shares, seed 67).
             self.locked_from_ms = min(self._cluster.now_ms(), asked_ms + max_wait_ms)
-            return self._records(response)
+            records = self._records(response)
+            asked_for = set(wanted)
+            self.holdings = {each: had for each, had in self.holdings.items() if each in asked_for or not had.is_empty}
+            return records
 
     async def acknowledge(self, *, is_last: bool = False) -> None:
         """Say what became of records, without asking for more; `is_last` ends the session. Raises KafkaError."""

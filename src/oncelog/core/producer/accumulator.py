@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from oncelog.core.producer.batch import BATCH_OVERHEAD_BYTES, EncodedRecords, ProducedRecord, ProducerBatch
 from oncelog.errors import KafkaError
@@ -46,6 +46,7 @@ class RecordAccumulator:
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.open: dict[TopicPartition, ProducerBatch] = {}  # the last of a queue, where that takes records
         self._incomplete: dict[ProducerBatch, None] = {}  # in the order of their beginning
+        self._begun_ms: dict[str, float] = {}  # by topic: when its last batch began
         self._begun_count = 0
         self._none_expires_before_ms = math.inf
         self._flushing_count = 0
@@ -144,6 +145,7 @@ class RecordAccumulator:
     def _begin(self, topic_partition: TopicPartition, now_ms: float) -> ProducerBatch:
         batch = ProducerBatch(topic_partition, now_ms, (self._begun_count,))
         self._begun_count += 1
+        self._begun_ms[topic_partition.topic] = now_ms
         self._waits(batch)
         self._queues.setdefault(topic_partition, deque()).append(batch)
         self._incomplete[batch] = None
@@ -289,6 +291,21 @@ class RecordAccumulator:
     def incomplete(self) -> Iterable[ProducerBatch]:
         """All batches that have not ended."""
         return tuple(self._incomplete)
+
+    def topics(self) -> set[str]:
+        """Topics of which something waits or is on its way."""
+        return {batch.topic_partition.topic for batch in self._incomplete}
+
+    def topics_since(self, since_ms: float) -> set[str]:
+        """These, and those for which something was taken since then."""
+        return self.topics().union(topic for topic, begun_ms in self._begun_ms.items() if begun_ms >= since_ms)
+
+    def forget(self, topics: Collection[str]) -> None:
+        """Nothing is sent to these any more; of none of them anything is here."""
+        for topic in topics:
+            self._begun_ms.pop(topic, None)
+        for topic_partition in [each for each in self._queues if each.topic in topics and not self._queues[each]]:
+            del self._queues[topic_partition]
 
     def fail_all(self, error: KafkaError) -> None:
         """The producer is over: everything that has not ended ends with `error`."""

@@ -6,7 +6,7 @@ Java's, CRC-32 ("consistent") librdkafka's. Randomness comes in as a function, s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from zlib import crc32
 
 from oncelog.wire.murmur2 import murmur2
@@ -53,6 +53,11 @@ class StickyPartitioner:
             current, written = self._another(available, current), 0
         self._current[topic] = (current, written + size_bytes)
         return current
+
+    def forget(self, topics: Iterable[str]) -> None:
+        """Nothing is sent to these any more."""
+        for topic in topics:
+            self._current.pop(topic, None)
 
     def _another(self, available: Sequence[int], current: int) -> int:
         others = [partition for partition in available if partition != current] or list(available)

@@ -46,7 +46,7 @@ def _on_success(manager: TransactionManager, request: TxnRequest, response: Any)
     if api is TxnApi.FIND_COORDINATOR:
         assert request.finds is not None
         found = response.coordinators[0]
-        manager.coordinators[request.finds] = Node(found.node_id, found.host, found.port)
+        manager.coordinators.found(request.finds, Node(found.node_id, found.host, found.port))
     elif api is TxnApi.INIT_PRODUCER_ID:
         identity = ProducerIdAndEpoch(response.producer_id, response.producer_epoch)
         ongoing = ProducerIdAndEpoch(response.ongoing_txn_producer_id, response.ongoing_txn_producer_epoch)

@@ -7,7 +7,7 @@ failed one under its identity is behind a gap: the leader refuses it; it is numb
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import field
 
 from oncelog.core.producer.batch import SEQUENCE_COUNT, ProducerBatch
@@ -39,6 +39,14 @@ class ProducerSequences:
     def reset(self) -> None:
         """A new epoch begins with nothing outstanding anywhere (after EndTxn v5, or InitProducerId): all start at 0."""
         self._partitions.clear()
+
+    def forget(self, topics: Collection[str]) -> bool:
+        """Nothing was sent to these topics for long. Whether leaders remember sequences of the present identity: nothing may be
+        numbered anew under that one."""
+        gone = {tp: each for tp, each in self._partitions.items() if tp.topic in topics and not each.outstanding}
+        for topic_partition in gone:
+            del self._partitions[topic_partition]
+        return any(each.identity == self.identity for each in gone.values())
 
     def may_send(self, batch: ProducerBatch) -> bool:
         """Whether the batch can leave now without overtaking what must come before it."""

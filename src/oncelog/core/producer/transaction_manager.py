@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from oncelog.core.known_coordinators import KnownCoordinators
 from oncelog.core.producer.batch import ProducerBatch
 from oncelog.core.producer.conditional_commit import ConditionalCommit
 from oncelog.core.producer.manager_config import TransactionManagerConfig as TransactionManagerConfig
@@ -76,10 +77,9 @@ class TransactionManager:
         self.conditional = ConditionalCommit()
         self.is_tv2 = False
         self.prepared_state = PreparedTxnState()
-        self.transaction_started = False
-        self.bump_required = False
+        self.transaction_started = self.bump_required = False
         self.nothing_was_kept = False
-        self.coordinators: dict[CoordinatorKey, Node] = {}
+        self.coordinators = KnownCoordinators()
         self._features_epoch = -1
         self._transaction_version = 0
         self._pending_call: PendingResult | None = None
@@ -304,18 +304,19 @@ class TransactionManager:
                 continue
             if request.not_before_ms > now_ms:
                 return None
-            if request.coordinator is not None and request.coordinator not in self.coordinators:
+            node = self.coordinators.of(request.coordinator)
+            if request.coordinator is not None and node is None:
                 self._queue.append(find_coordinator_request(request.coordinator))
                 continue
             self._queue.remove(request)
-            request.node = self.coordinators[request.coordinator] if request.coordinator else None
+            request.node = node
             return self._leaves(request)
         return None
 
     @property
     def coordinator(self) -> Node | None:
         """Where transactions of this producer end, where that is known."""
-        return self.coordinators.get(CoordinatorKey(1, self.transactional_id))
+        return self.coordinators.of(CoordinatorKey(1, self.transactional_id))
 
     def commit_behind(self, batches: Iterable[ProducerBatch], now_ms: float) -> TxnRequest | None:
         """The commit that waits for `batches`, all that is not acknowledged, to go right behind them; None where none may."""
@@ -359,7 +360,7 @@ class TransactionManager:
             self._drop(request, self.last_error)
             return
         if find and request.coordinator is not None:
-            self.coordinators.pop(request.coordinator, None)
+            self.coordinators.forget(request.coordinator)
         doubled = self.config.retry_backoff_ms * 2 ** min(request.retry_count, 10)
         request.retry_count += 1
         request.not_before_ms = now_ms + (
@@ -425,7 +426,7 @@ class TransactionManager:
                 error = TransactionAbortable(f"a batch of {batch.topic_partition} failed: {error}")
             self.abortable_error(error)
         elif batch.has_sequence and batch.identity == self.identity:
-            self._bump_without_transactions(error)
+            self.begin_epoch(is_lost=error.code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID))
         self.sequences.resolved(batch)
 
     def batch_dropped(self, batch: ProducerBatch) -> None:
@@ -435,10 +436,10 @@ class TransactionManager:
             self.bump_required = self.bump_required or not self.is_tv2
         self.sequences.resolved(batch)
 
-    def _bump_without_transactions(self, error: KafkaError) -> None:
+    def begin_epoch(self, *, is_lost: bool = False) -> None:
+        """Without transactions: sequences begin anew, under another producer id where this one is lost or used up."""
         producer_id, producer_epoch = self.identity
-        lost = error.code in (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.UNKNOWN_PRODUCER_ID)
-        if producer_epoch >= PRODUCER_EPOCH_MAX - 1 or lost:
+        if producer_epoch >= PRODUCER_EPOCH_MAX - 1 or is_lost:
             self.sequences.begin_identity(NOBODY)
             self._transition(_S.UNINITIALIZED)
         else:
