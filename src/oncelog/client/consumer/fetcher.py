@@ -1,8 +1,8 @@
 """Fetches ahead, bounded: a partition has what one fetch brought, and the next comes or waits behind it.
 
 A broker has two lanes, so that a Fetch that waits at the broker does not delay partitions that were emptied or moved to
-meanwhile. What read_committed hides is decided by core/consumer/aborted_filter as data arrives; records are decoded when they are
-taken (supply.py).
+meanwhile. What read_committed hides is decided by `core/consumer/aborted_filter` as data arrives; records are decoded
+when they are taken (supply.py).
 """
 
 from __future__ import annotations
