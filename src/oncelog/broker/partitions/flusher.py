@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -138,7 +137,7 @@ def flusher_for(policy: str, syncer: Syncer, writer: Syncer, *, interval_ms: int
     return SyncedLater(syncer, writer, interval_ms=interval_ms) if policy == "interval" else NeverSynced(syncer, writer)
 
 
-class Flusher(ABC):
+class Flusher:
     """Syncs partitions, many in one call; when is for the policies below."""
 
     def __init__(self, syncer: Syncer) -> None:
@@ -172,13 +171,13 @@ class Flusher(ABC):
         self._wanted[partition] = None
         self._wake.set()
 
-    @abstractmethod
     async def run(self) -> None:
         """For ever: commit what is wanted, as soon as it is wanted."""
+        raise NotImplementedError
 
-    @abstractmethod
     async def run_leftovers(self) -> None:
         """For ever: what nobody waits for."""
+        raise NotImplementedError
 
     async def _next_wanted(self) -> list[Committable]:
         await self._wake.wait()
