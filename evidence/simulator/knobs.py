@@ -133,6 +133,7 @@ def _broker_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.broker.broker", DRAIN_TIMEOUT_S=(0.05, 10.0))
     yield from _constants("oncelog.broker.network.connection", JOINED_SIZE_BYTES_MAX=(0, 1 << 20))
     yield from _constants("oncelog.broker.partitions.flusher", LEFTOVER_INTERVAL_S=(0.01, 2.0))
+    yield from _constants("oncelog.broker.partitions.deleted_files", REMOVE_AGAIN_S=(0.01, 60.0))
     yield from _constants("oncelog.broker.gauges", LAGGING_PARTITIONS_MAX=(1, 1000), LAG_INTERVAL_S=(0.01, 10.0))
     yield from _constants("oncelog.broker.handlers.metadata.create_topics", TOPICS_OF_CHANGE_MAX=(1, 1000))
     yield from _constants("oncelog.broker.network.log_budget", WINDOW_S=(0.1, 60.0))
