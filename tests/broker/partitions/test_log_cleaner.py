@@ -353,6 +353,30 @@ def test_a_stop_at_any_moment_of_a_cleaning_loses_nothing(tmp_path):
     run(work())
 
 
+def test_a_log_that_cannot_be_looked_at_ends_no_broker(tmp_path):
+    """How old its segments are is asked of it before any cleaning."""
+
+    async def work():
+        async with broker_and_client(tmp_path, **QUIET) as (broker, client):
+            for name in "tu":
+                await client.create(name, **EAGER, min_compaction_lag_ms="1")
+                for value in ("old", "new", "newest"):
+                    await put(client, name, ("key", value))
+                    broker.partitions.existing(TopicPartition(name, 0)).log.roll()
+        async with broker_and_client(tmp_path, log_cleaner_enable=False) as (broker, client):  # it has not looked yet
+            await until(lambda: len(list(broker.partitions)) >= 2)
+            broker.partitions._files.close_idle()
+            for path in (tmp_path / "t-0").glob(f"{0:020d}.*"):
+                path.unlink()
+            while await clean_dirtiest(broker):
+                pass
+            assert (broker.partitions.is_offline(T0), broker.partitions.offline_count) == (True, 1)
+            assert broker.metrics.count("log_cleanings") >= 1
+            assert await table(client, "u") == {"key": "newest"}
+
+    run(work())
+
+
 def test_compact_and_delete_does_both(tmp_path):
     async def work():
         async with broker_and_client(tmp_path, **QUIET) as (broker, client):

@@ -56,6 +56,28 @@ def test_an_idle_partition_is_looked_at_once_by_retention(tmp_path):
     run(work())
 
 
+def test_a_partition_that_cannot_be_looked_at_hinders_no_other(tmp_path):
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            for name in ("t", "u"):
+                await client.create(name, retention_ms="1000")
+                await client.produce(name, "a")
+                broker.partitions.existing(TopicPartition(name, 0)).log.roll()
+                await client.produce(name, "b")
+        async with broker_and_client(tmp_path) as (broker, client):
+            await until(lambda: len(list(broker.partitions)) >= 2)
+            broker.partitions._files.close_idle()
+            for path in (tmp_path / "t-0").glob(f"{0:020d}.*"):
+                path.unlink()
+            assert (
+                await broker.partitions.log_starts.apply_retention(broker.partitions, broker.host.clock.now_ms()) == 2
+            )
+            assert (broker.partitions.is_offline(T0), broker.partitions.offline_count) == (True, 1)
+            assert broker.partitions.existing(TopicPartition("u", 0)).rules.log_start_offset == 2
+
+    run(work())
+
+
 def test_deleted_files_wait_for_their_delay(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (broker, client):

@@ -124,7 +124,11 @@ class LogCleaner:
                 continue
             if partition in self._uncleanable:
                 continue
-            plan = self._plan(partition, partition.log.recovery_point)
+            try:
+                plan = self._plan(partition, partition.log.recovery_point)
+            except StorageError as error:  # how old its segments are cannot be read: it hinders no other
+                partition.go_offline(str(error))
+                continue
             ratio_max = max(ratio_max, plan.dirty_ratio)
             if plan.is_due(rules_of(partition)) and (best is None or plan.dirty_ratio > best[0]):
                 best = plan.dirty_ratio, partition, plan

@@ -14,6 +14,7 @@ from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.errors import StorageError
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS
+from oncelog.log.segment import Segment
 from oncelog.types import TopicPartition
 
 _log = logging.getLogger("oncelog.partitions")
@@ -72,28 +73,31 @@ class LogStarts:
                 or self._is_too_early(partition, now_ms)
             ):
                 continue
-            log = partition.log
-            past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
-            if not past:
-                self._note_retention(partition)
-                continue
-            _log.info(
-                "%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset
-            )
             try:
-                if past[-1] is log.segments[-1]:
-                    log.roll()
-            except StorageError as error:
+                past = self._past_retention(partition, now_ms)
+            except StorageError as error:  # it hinders no other
                 partition.go_offline(str(error))
                 continue
-            moves.append((partition, past[-1].end_offset))
-            count += len(past)
+            if past:
+                moves.append((partition, past[-1].end_offset))
+                count += len(past)
         if moves:
             self._checkpoints.log_starts |= {partition.name: offset for partition, offset in moves}
             self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
         for partition, offset in moves:
             self._move_start(partition, offset)
         return count
+
+    def _past_retention(self, partition: LocalPartition, now_ms: int) -> Sequence[Segment]:
+        log = partition.log
+        past = log.segments_past_retention(now_ms, partition.rules.high_watermark)
+        if not past:
+            self._note_retention(partition)
+            return past
+        _log.info("%s: retention gives up %d segments below offset %d", partition.name, len(past), past[-1].end_offset)
+        if past[-1] is log.segments[-1]:
+            log.roll()
+        return past
 
     def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
         # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.
