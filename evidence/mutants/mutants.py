@@ -227,8 +227,8 @@ MUTANTS = (
     Mutant(
         "acknowledged before the sync",
         "broker/partitions/flusher.py",
-        "        if self._waits_for_sync:\n            while True:\n",
-        "        if False:\n            while True:\n",
+        '    if policy == "fsync":\n',
+        "    if False:\n",
     ),
     Mutant(
         "acknowledged before a thread has written it",

@@ -47,6 +47,30 @@ class UsesNothing:
         """Nothing is remembered."""
 
 
+class ReadTopics:
+    """A client that reads: it uses what it has subscribed to, however long nothing came."""
+
+    def __init__(
+        self,
+        in_use: Callable[[], set[str]],
+        to_create: Callable[[], set[str]] = set,
+        forgotten: Callable[[set[str]], None] = lambda _: None,
+    ) -> None:
+        self._in_use, self._to_create, self._forgotten = in_use, to_create, forgotten
+
+    def topics_in_use(self, since_ms: float) -> set[str]:  # noqa: ARG002
+        """What it reads."""
+        return self._in_use()
+
+    def topics_to_create(self) -> set[str]:
+        """What it was to create, and still reads."""
+        return self._to_create()
+
+    def topics_forgotten(self, names: set[str]) -> None:
+        """It has not read these for long."""
+        self._forgotten(names)
+
+
 class Question(NamedTuple):
     """Topics that are asked for together."""
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
+from oncelog.client.cluster.topics_in_use import ReadTopics
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
@@ -81,7 +82,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._known_counts: dict[str, int] = {}
         self._missing: set[str] = set()  # topics that were told not to exist
         self._may_create: set[str] = set()
-        self._cluster.topics.user = self
+        self._cluster.topics.user = ReadTopics(self._topics_in_use, self._topics_to_create, self._topics_forgotten)
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._ending: Ending | None = None
         self._leaving: set[asyncio.Task[None]] = set()
@@ -187,18 +188,18 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             return read
         return read.union(self._topics, () if self._membership is None else self._membership.group_topics)
 
-    def topics_in_use(self, since_ms: float) -> set[str]:  # noqa: ARG002
+    def _topics_in_use(self) -> set[str]:
         """For the metadata that it keeps: what it reads, and what its pattern matches."""
         return self._wanted_topics().union(self._matching_topics() if self._matches_here else ())
 
-    def topics_to_create(self) -> set[str]:
+    def _topics_to_create(self) -> set[str]:
         """What it was to create, and is still subscribed to."""
         if self._assigned_by_hand or self._pattern is not None:
             return set()
         group_topics = () if self._membership is None else self._membership.group_topics
         return self._may_create.intersection((*self._topics, *group_topics))
 
-    def topics_forgotten(self, names: set[str]) -> None:
+    def _topics_forgotten(self, names: set[str]) -> None:
         """It has not read these for long."""
         self._may_create -= names
         self._missing -= names

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Self, Unpack
 
 from oncelog.client import arguments
 from oncelog.client.cluster.cluster import Cluster
+from oncelog.client.cluster.topics_in_use import ReadTopics
 from oncelog.client.config import ShareConsumerConfig, snake_case
 from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.consumer.refused_topics import RefusedTopics
@@ -66,7 +67,7 @@ class ShareConsumer:
         self._config = ShareConsumerConfig.of(config)
         host = host or real_host()
         self._cluster = Cluster(self._config, host, self._broken, self._metadata_came)
-        self._cluster.topics.user = self
+        self._cluster.topics.user = ReadTopics(lambda: set(self._topics))  # and creates none
         self._member = ShareMember(self._cluster, self._config, uuid_text(random_uuid(host.random)), self._wake)
         self._sessions: dict[int, BrokerSession] = {}
         self._fetches: dict[int, asyncio.Task[list[ShareRecord]]] = {}
@@ -126,17 +127,6 @@ class ShareConsumer:
             self._cluster.topics.track(self._topics)
             self._cluster.refresh_soon(self._topics)  # which says of what names there can be no topic
             self._member.subscribe(self._topics)
-
-    def topics_in_use(self, since_ms: float) -> set[str]:  # noqa: ARG002
-        """For the metadata that it keeps: what it reads."""
-        return set(self._topics)
-
-    def topics_to_create(self) -> set[str]:
-        """None: who reads creates nothing."""
-        return set()
-
-    def topics_forgotten(self, names: set[str]) -> None:
-        """Nothing is remembered of topics that it does not read."""
 
     async def stop(self, timeout_ms: int | None = None) -> None:
         """Send what was said of records, give back the rest, leave the group, close; at most `timeout_ms` (default:
