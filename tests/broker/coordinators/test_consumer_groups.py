@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, keys, run
+from evidence.world.broker import Client, broker_and_client, keys, run, until
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.coordinators.groups import SteadyClock
@@ -21,6 +21,7 @@ from oncelog.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from oncelog.wire.messages.list_groups import ListGroupsRequest
+from oncelog.wire.messages.sync_group import SyncGroupRequest
 from oncelog.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 E = ErrorCode
@@ -107,6 +108,33 @@ def test_an_answer_waits_for_what_it_rests_on(tmp_path):
             partition.committed = committed  # type: ignore[method-assign]
             partition.committed(partition.log_end_offset)
             assert ((await first).error_code, (await second).error_code) == (0, 0)
+            other.close()
+
+    run(main())
+
+
+def test_so_does_an_answer_to_the_classic_protocol(tmp_path):
+    """JoinGroup and SyncGroup come by another way than the rest: what they tell of a consumer group is no older."""
+
+    async def main():
+        async with broker_and_client(tmp_path, **AT_ONCE) as (broker, client):
+            await client.create("t", 1)
+            await beat(client, "a", 0)
+            partition = (await broker.groups.coordinator_of("g")).partition
+            committed, held_back = partition.committed, []
+            partition.committed = held_back.append  # type: ignore[method-assign]
+            leaving = asyncio.ensure_future(beat(client, "a", -1))
+            await until(lambda: not next(broker.groups.loaded()).machine.consumer_groups.by_id["g"].members)
+            other = await Client.connect(broker)
+            asked = asyncio.ensure_future(
+                other.call(SyncGroupRequest(group_id="g", generation_id=2, member_id="a", assignments=[]), 3)
+            )
+            await until(lambda: partition.waiting_commit_count == 2)
+            assert not asked.done(), "that the member is gone may still be lost"
+            partition.committed = committed  # type: ignore[method-assign]
+            partition.committed(partition.log_end_offset)
+            await leaving
+            assert (await asked).error_code == E.UNKNOWN_MEMBER_ID
             other.close()
 
     run(main())

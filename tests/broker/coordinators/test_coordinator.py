@@ -27,6 +27,8 @@ MARKERS: MarkersToWrite = "the markers"  # type: ignore[assignment]
 class Machine:
     """Notes what it is told."""
 
+    is_ahead = False
+
     def __init__(self):
         self.told = []
 
@@ -69,11 +71,14 @@ class World:
 
     def begin(self, *records, waits=True, markers=(MARKERS,)):
         decision = Decision(records=records, reply="reply", markers=markers, replies=((5, "five"),))
-        self.coordinator.begin(decision, lambda code: self.said.append(code), waits=waits)
+        self.coordinator.perform_then(decision, lambda code: self.said.append(code), waits=waits)
 
     async def commit(self):
         await self.journaled.flusher.commit()
         await asyncio.sleep(0)
+
+    def codes(self):
+        return [said for said in self.take() if isinstance(said, E)]
 
     def take(self):
         said, self.said = self.said, []
@@ -122,6 +127,43 @@ def test_an_answer_without_records_waits_for_those_before_it():
         assert world.take() == [E.NONE, (5, "five"), MARKERS, "performed"], "there is nothing to wait for"
 
     run(work())
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        (lambda world: world.partition.go_offline("its disk is gone"), E.NOT_COORDINATOR),
+        (lambda world: world.partition.go_away(), E.COORDINATOR_NOT_AVAILABLE),
+    ],
+    ids=["offline", "deleted"],
+)
+def test_so_does_one_of_a_machine_that_is_ahead_of_its_log(ends, told):
+    """Groups and shares decide on what is appended, with a journal or without; all are told the same where the log fails."""
+
+    async def work():
+        world = await World(applies_appended=False).start()
+        world.machine.is_ahead = True
+        shown = begin_all(world)
+        await asyncio.sleep(0)
+        assert (world.codes(), shown.done()) == ([], False)
+        await world.commit()
+        await shown
+        assert world.codes() == [E.NONE, E.NONE]
+        shown = begin_all(world)
+        await asyncio.sleep(0)
+        ends(world)
+        with pytest.raises(CoordinatorFailed) as failed:
+            await shown
+        assert (world.codes(), failed.value.error_code) == ([told, told], told)
+
+    run(work())
+
+
+def begin_all(world):
+    """A decision with a record, one without, and who looks at the machine."""
+    world.begin("r")
+    world.begin()
+    return asyncio.ensure_future(world.coordinator.committed())
 
 
 def test_who_only_appends_behind_it_does_not_wait():

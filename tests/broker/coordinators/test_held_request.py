@@ -42,7 +42,7 @@ class World:
     def decide(self):
         return self.decisions.pop(0)
 
-    def begin(self, decision, ended):
+    def perform_then(self, decision, ended):
         self.performed.append(decision.reply)
         ended(self.code)
 

@@ -3,7 +3,8 @@
 The only place that performs Decisions, for transactions and groups alike.
 
 Append the records and tell the machine in the same step; wait for the commit; apply each record; then replies, then
-markers. All of it happens in callbacks of the commit, so a request whose client went away is still completed.
+markers. All of it happens in callbacks of the commit, so a request whose client went away is still completed. An answer
+without records waits for those before it, where it may rest on them: a power cut must not take back what was told.
 """
 
 from __future__ import annotations
@@ -13,13 +14,19 @@ from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.core.decision import Decision, MarkersToWrite
+from oncelog.core.decision import NOTHING, Decision, MarkersToWrite
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.record_batch import RecordBatch, build_batch
 
 Ended = Callable[[ErrorCode], None]
+# What of its partition's errors a client is told, as Kafka does of all its coordinators (`CoordinatorRuntime`, and
+# `TransactionStateManager` for transactions): that it should look for a coordinator that works.
+_TOLD = {
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+}
 
 
 def _nothing(*_: Any) -> None:
@@ -39,6 +46,11 @@ class Machine(Protocol):
 
     def __len__(self) -> int:
         """How many ids or groups it knows."""
+        ...
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it shows what is appended and not applied yet."""
         ...
 
     def appended(self, records: Any) -> None:
@@ -132,7 +144,7 @@ class Coordinator(Generic[M]):
         guard: Any = None,
         waits: bool = True,
     ) -> asyncio.Future[Any]:
-        """As `begin`, with a future of the decision's reply that fails with CoordinatorFailed."""
+        """As `perform_then`, with a future of the decision's reply that fails with CoordinatorFailed."""
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def ended(code: ErrorCode) -> None:
@@ -144,10 +156,10 @@ class Coordinator(Generic[M]):
                 done.set_exception(CoordinatorFailed(code))
                 done.exception()  # a client that went away does not make this an unhandled error
 
-        self.begin(decision, ended, producer=producer, guard=guard, waits=waits)
+        self.perform_then(decision, ended, producer=producer, guard=guard, waits=waits)
         return done
 
-    def begin(
+    def perform_then(
         self,
         decision: Decision,
         ended: Ended,
@@ -163,7 +175,7 @@ class Coordinator(Generic[M]):
         synced, and Prepare would have them sent again).
         """
         if not decision.records:
-            if self.applies_appended and waits:
+            if waits and (self.applies_appended or self.machine.is_ahead):
                 self._after_those_before(decision, ended)
             else:
                 self._conclude(decision, ended)
@@ -216,7 +228,7 @@ class Coordinator(Generic[M]):
         self._follow(decision)
 
     def _after_those_before(self, decision: Decision, ended: Ended) -> None:
-        """An answer without records may tell what is applied and not committed: a power cut must not take that back."""
+        """An answer without records may tell what the machine shows and the log may still lose."""
         end_offset = self.partition.log_end_offset
         if self.partition.is_offline:
             self._fail(decision, ended, ErrorCode.KAFKA_STORAGE_ERROR)
@@ -229,12 +241,10 @@ class Coordinator(Generic[M]):
 
     async def committed(self) -> None:
         """Wait until what the machine shows now cannot be taken back by a power cut. Raises CoordinatorFailed."""
-        if self.applies_appended and await self.partition.commit(self.partition.log_end_offset) is not ErrorCode.NONE:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)
+        await self.perform(NOTHING)
 
     def _answer(self, decision: Decision, ended: Ended, code: ErrorCode) -> None:
-        # To its clients a storage error of the coordinator's partition is NOT_COORDINATOR, as in Kafka's TransactionStateManager.
-        ended(ErrorCode.NOT_COORDINATOR if code is ErrorCode.KAFKA_STORAGE_ERROR else code)
+        ended(_TOLD.get(code, code))
         for token, reply in decision.replies:
             self._replied(token, reply if code is ErrorCode.NONE else None)
 

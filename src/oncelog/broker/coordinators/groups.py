@@ -226,10 +226,7 @@ class Groups(CoordinatorTable["GroupCoordinator"]):
         """Decide, perform, and wait for the reply. Raises CoordinatorFailed."""
         coordinator = await self.coordinator_of(group_id)
         decision = decide(coordinator.machine, self.now_ms(coordinator))
-        reply = await coordinator.perform(decision, producer=producer, guard=guard)
-        if not decision.records:
-            await _wait_for_log(coordinator)  # what the answer rests on may still be on its way to the log
-        return reply
+        return await coordinator.perform(decision, producer=producer, guard=guard)
 
     async def ask_with_token(self, group_id: str, decide: Callable[[GroupCoordinator, int, int], Decision]) -> Any:
         """As `ask`, for requests that may be answered later: `decide` gets the token. Raises CoordinatorFailed."""
@@ -271,11 +268,3 @@ class Groups(CoordinatorTable["GroupCoordinator"]):
         for each in removed:
             with contextlib.suppress(CoordinatorFailed):  # its partition is offline; a restart looks again
                 await each
-
-
-async def _wait_for_log(coordinator: Coordinator[GroupCoordinator]) -> None:
-    """Wait until the log has all that the machine has taken over. Raises CoordinatorFailed."""
-    if coordinator.machine.is_ahead:
-        partition = coordinator.partition
-        if await partition.commit(partition.log_end_offset) is not ErrorCode.NONE:
-            raise CoordinatorFailed(ErrorCode.NOT_COORDINATOR)

@@ -52,7 +52,7 @@ class HeldRequest:
         self._decision = decision
         if self._waits():
             self._request.hold(self._transactional_id)
-        self._coordinator.begin(decision, self._performed)
+        self._coordinator.perform_then(decision, self._performed)
 
     def _waits(self) -> bool:
         return self._may_succeed_later(self._decision) and self._loop.time() < self._deadline

@@ -244,7 +244,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
             )
             return held.later
         later = Later(keeps_turn=True)
-        coordinator.begin(
+        coordinator.perform_then(
             decision,
             lambda code: later.give(decision.reply if code is ErrorCode.NONE else refused(code)),
             waits=not (is_for_append and coordinator.applies_appended),
@@ -272,7 +272,7 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
         # Complete needs no sync: all its markers are synced, and without it Prepare has them sent once more.
         again, records = decision.markers, decision.records
         if records:
-            coordinator.begin(Decision(records=records), _ignore_failure, waits=False)
+            coordinator.perform_then(Decision(records=records), _ignore_failure, waits=False)
             for record in records:
                 self._completed(record.transactional_id)
         if again:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
@@ -16,7 +15,7 @@ from oncelog.broker.partitions.partitions import Partitions
 from oncelog.core.decision import Decision
 from oncelog.core.metadata.topic_configs import SHARE_STATE_TOPIC
 from oncelog.core.share.states import ShareStates
-from oncelog.errors import ErrorCode, StorageError
+from oncelog.errors import StorageError
 from oncelog.host.clock import Clock
 from oncelog.wire.log_records.share_state import ShareKey
 
@@ -49,7 +48,8 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
 
     async def store(self, key: ShareKey, decide: StateDecision) -> None:
         """Decide about one share partition, and wait until it is stored. Raises CoordinatorFailed."""
-        await stored(await self.coordinator_of(str(key)), decide, self._clock.now_ms())
+        coordinator = await self.coordinator_of(str(key))
+        await coordinator.perform(decide(coordinator.machine, self._clock.now_ms()))
 
     async def begin(self, keys: Iterable[ShareKey]) -> None:
         """These share partitions have a state from now on. Raises CoordinatorFailed."""
@@ -57,11 +57,7 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
         for key in keys:
             by_coordinator.setdefault(await self.coordinator_of(str(key)), []).append(key)
         for coordinator, some in by_coordinator.items():
-
-            def begin(machine: ShareStates, now_ms: int, some: list[ShareKey] = some) -> Decision:
-                return machine.initialize(some, now_ms)
-
-            await stored(coordinator, begin, self._clock.now_ms())
+            await coordinator.perform(coordinator.machine.initialize(some, self._clock.now_ms()))
 
     async def forget(self, is_gone: Callable[[ShareKey], bool]) -> None:
         """The states of these share partitions are needed no more; one whose log is offline stays until a restart.
@@ -90,7 +86,7 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
                 done = [coordinator.perform(each) for each in coordinator.machine.snapshots(self._clock.now_ms())]
                 for each in done:
                     await each
-                await coordinator_commit(coordinator)
+                await coordinator.committed()
                 self._give_up(partition, start_offset)
 
     def _give_up(self, partition: LocalPartition, start_offset: int) -> None:
@@ -98,18 +94,3 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
             self._partitions.log_starts.delete_records(partition, start_offset)
         except StorageError as error:
             _log.error("%s keeps what is needed no more: %s", partition.name, error)
-
-
-async def stored(coordinator: Coordinator[ShareStates], decide: StateDecision, now_ms: int) -> Any:
-    """Perform what is decided now; return when it is stored, and everything before it. Raises CoordinatorFailed."""
-    decision = decide(coordinator.machine, now_ms)
-    await coordinator.perform(decision)
-    if not decision.records:
-        await coordinator_commit(coordinator)
-
-
-async def coordinator_commit(coordinator: Coordinator[ShareStates]) -> None:
-    """Wait for everything that is appended: what an answer says may rest on it. Raises CoordinatorFailed."""
-    partition = coordinator.partition
-    if await partition.commit(partition.log_end_offset) is not ErrorCode.NONE:
-        raise CoordinatorFailed(ErrorCode.KAFKA_STORAGE_ERROR)

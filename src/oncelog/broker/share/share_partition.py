@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
 from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
-from oncelog.broker.share.share_coordinators import coordinator_commit
 from oncelog.core.leader.partition import IsolationLevel
 from oncelog.core.share.settings import ShareSettings
 from oncelog.core.share.states import ShareStates
@@ -213,8 +212,7 @@ class SharePartition:
         done = self._store(outcome)
         self.wake()
         try:
-            await done
-            await coordinator_commit(self._coordinator)  # of a repeated one, what the first one said
+            await done  # where it is said once more, until what was said first is stored
         except CoordinatorFailed:
             return RefusedAcknowledgement(ErrorCode.KAFKA_STORAGE_ERROR, "")
         return None

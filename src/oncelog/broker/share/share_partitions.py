@@ -9,7 +9,7 @@ from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFail
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
-from oncelog.broker.share.share_coordinators import ShareCoordinators, coordinator_commit
+from oncelog.broker.share.share_coordinators import ShareCoordinators
 from oncelog.broker.share.share_partition import SharePartition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.offset_reset import first_time_ms
@@ -76,7 +76,7 @@ class SharePartitions:
             share = self._begun(key, coordinator)
             self._open.setdefault(key.group_id, {})[key] = share
         if coordinator.partition.rules.high_watermark < share.first_end_offset:
-            await coordinator_commit(coordinator)
+            await coordinator.committed()
         return share
 
     def _begun(self, key: ShareKey, coordinator: Coordinator[ShareStates]) -> SharePartition:

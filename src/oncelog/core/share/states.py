@@ -68,6 +68,11 @@ class ShareStates:
 
     # -- the log ---------------------------------------------------------------------------------------------------
 
+    @property
+    def is_ahead(self) -> bool:
+        """Always: the shell knows what of its log is committed, and waits for the rest."""
+        return True
+
     def appended(self, records: Sequence[ShareStateRecord]) -> None:
         """A decision's records are in the log."""
         for record in records:

@@ -32,6 +32,8 @@ class TransactionCoordinator:
     gone through `apply` the shell answers COORDINATOR_LOAD_IN_PROGRESS.
     """
 
+    is_ahead = False  # it shows what was applied
+
     def __init__(
         self,
         partition_index: int,
