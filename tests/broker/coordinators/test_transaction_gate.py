@@ -18,6 +18,7 @@ from oncelog.broker.broker import Broker
 from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.peer import Peer, PeerLost
+from oncelog.broker.requests.handler_task import begin_in_task
 from oncelog.broker.requests.local_peer import LocalPeer
 from oncelog.broker.requests.request import Later, Request
 from oncelog.core.leader.gate import GateConfig
@@ -108,11 +109,15 @@ class HereWorld:
         self.asked: list[Asked] = []
         self._laters: list[Later] = []
         self.answers_at_once: Callable[[Asked], Any] | None = None
+        self.requests: list[Request] = []
+        self.reported: list[BaseException] = []
+        self.tasks = Tasks(self.reported.append)
 
     def peer(self) -> Any:
-        return LocalPeer(self._handle, Tasks(), client_id="gate")
+        return LocalPeer(self._handle, self.tasks, client_id="gate")
 
     def _handle(self, request: Request) -> Any:
+        self.requests.append(request)
         asked = Asked(request.message)
         self.asked.append(asked)
         if self.answers_at_once is not None:
@@ -416,6 +421,38 @@ def test_a_coordinator_that_breaks_leaves_nobody_waiting():
         world.begin(C)
         world.far.answer(2)
         assert world.code(C) is E.NONE
+
+    simulated(HereWorld, work)
+
+
+@pytest.mark.parametrize("is_ended", [False, True], ids=["a mistake", "the broker ends"])
+def test_a_coordinator_that_breaks_in_a_task_leaves_nobody_waiting(is_ended):
+    """The handler of one question is a coroutine where it has to wait first."""
+
+    async def work(world):
+        gate = asyncio.Event()
+
+        async def broken() -> Any:
+            await gate.wait()
+            raise AssertionError("a mistake")
+
+        world.far.answers_at_once = lambda _: begin_in_task(world.far.requests[-1], broken())
+        world.begin(A)
+        world.begin(B)
+        await world.turn()
+        world.far.answers_at_once = None
+        if is_ended:
+            await world.far.tasks.close()
+            await world.turn()
+            assert (world.told[A], world.asked) == (None, [[A]]), "nothing is asked any more"
+            return
+        gate.set()
+        await world.turn()
+        assert world.code(A) is E.UNKNOWN_SERVER_ERROR
+        assert world.asked == [[A], [B]]
+        world.far.answer(1)
+        assert world.code(B) is E.NONE
+        assert len(world.far.reported) == 1
 
     simulated(HereWorld, work)
 

@@ -30,7 +30,7 @@ class Asker:
     def turn_released(self):
         raise AssertionError("a task keeps its turn until it has ended")
 
-    def failed(self):
+    def failed(self, _error):
         self.heard.append("failed")
 
 

@@ -209,8 +209,12 @@ class TransactionGate:
             is_answered = True
             self._answered(lane, entries, response)
 
+        def failed(error: BaseException | None) -> None:
+            if error is not None:  # which has been reported; else the broker ends, and asks nothing more
+                self._failed(lane, ErrorCode.UNKNOWN_SERVER_ERROR)
+
         try:
-            peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, _message(entries), then)
+            peer.ask(ApiKey.ADD_PARTITIONS_TO_TXN, _message(entries), then, failed)
         except BaseException:
             if not is_answered:
                 self._failed(lane, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -106,7 +106,7 @@ class Slot:
         """The `Later` only waits for its commit."""
         self.connection.turn_released(self)
 
-    def failed(self) -> None:
+    def failed(self, _error: BaseException | None) -> None:
         """The `Later` will have no reply: the client learns it by losing its connection."""
         self.connection.abort()
 

@@ -29,8 +29,8 @@ class _Forward:
     def turn_released(self) -> None:
         self._later.release_turn()
 
-    def failed(self) -> None:
-        self._later.fail()
+    def failed(self, error: BaseException | None) -> None:
+        self._later.fail(error)
 
 
 def _later(outcome: Later, finish: Finish) -> Outcome:

@@ -28,6 +28,7 @@ async def _give(later: Later, work: Coroutine[Any, Any, Reply]) -> None:
 
 
 def _ended(later: Later, work: Coroutine[Any, Any, Reply], task: asyncio.Task[None]) -> None:
-    if task.cancelled() or task.exception() is not None:
+    error = None if task.cancelled() else task.exception()
+    if task.cancelled() or error is not None:
         work.close()  # where it was cancelled before its first step
-        later.fail()
+        later.fail(error)

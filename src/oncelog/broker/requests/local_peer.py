@@ -6,11 +6,19 @@ over the wire, this hands them over. Where the network has no shortcut (the simu
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from oncelog.broker.requests.request import ANONYMOUS, UNKNOWN_SOFTWARE, CallbackListener, Later, Outcome, Request
+from oncelog.broker.requests.request import (
+    ANONYMOUS,
+    UNKNOWN_SOFTWARE,
+    CallbackListener,
+    FutureListener,
+    Later,
+    Outcome,
+    ReplyListener,
+    Request,
+)
 from oncelog.host.tasks import Tasks
 from oncelog.wire.api import APIS, ApiKey
 from oncelog.wire.schema import Struct
@@ -39,23 +47,34 @@ class LocalPeer:
     def mute(self, delay_s: float) -> None:
         """The broker does not wait for itself."""
 
-    def ask(self, api_key: ApiKey, message: Struct, then: Callable[[Any], None]) -> None:
-        """Hand a request over in its newest version; `then` gets the response, often before this returns."""
-        request = Request(api_key, APIS[api_key].max_version, 0, self._client_id, message, self)
-        outcome = self._handle(request)
-        if isinstance(outcome, Later):
-            if outcome.is_given:
-                then(outcome.reply)
-            else:
-                outcome.listen(CallbackListener(then))
-        else:
-            then(outcome)
+    def ask(
+        self,
+        api_key: ApiKey,
+        message: Struct,
+        then: Callable[[Any], None],
+        failed: Callable[[BaseException | None], None],
+    ) -> None:
+        """Hand a request over in its newest version; `then` gets the response, often before this returns.
+
+        A handler's mistake is raised here; one that its task makes later is reported, and `failed` hears of it (None: the broker
+        ends).
+        """
+        self._ask(api_key, message, CallbackListener(then, failed))
 
     async def call(self, api_key: ApiKey, message: Struct) -> Any:
-        """As `Peer.call`."""
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.ask(api_key, message, lambda response: None if done.done() else done.set_result(response))
-        return await done
+        """As `Peer.call`; a handler's mistake is raised."""
+        listener = FutureListener()
+        self._ask(api_key, message, listener)
+        return await listener.future
+
+    def _ask(self, api_key: ApiKey, message: Struct, listener: ReplyListener) -> None:
+        outcome = self._handle(Request(api_key, APIS[api_key].max_version, 0, self._client_id, message, self))
+        if not isinstance(outcome, Later):
+            listener.given(outcome)
+        elif outcome.is_given:
+            listener.given(outcome.reply)
+        else:
+            outcome.listen(listener)
 
     def close(self) -> None:
         """Nothing is open."""

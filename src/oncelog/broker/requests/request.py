@@ -47,8 +47,8 @@ class ReplyListener(Protocol):
         """Its effects are made: what follows may begin."""
         ...
 
-    def failed(self) -> None:
-        """There will be no reply: an error, which has been reported, or the broker ends."""
+    def failed(self, error: BaseException | None) -> None:
+        """There will be no reply: an error, which has been reported, or the broker ends (None)."""
         ...
 
 
@@ -88,10 +88,10 @@ class Later:
         if self._listener is not None:
             self._listener.turn_released()
 
-    def fail(self) -> None:
-        """There will be no reply."""
+    def fail(self, error: BaseException | None) -> None:
+        """There will be no reply, because of an error that has been reported, or because the broker ends (None)."""
         if self._listener is not None:
-            self._listener.failed()
+            self._listener.failed(error)
 
     def drop(self) -> None:
         """Nobody waits any more; effects that were begun are completed all the same."""
@@ -101,31 +101,57 @@ class Later:
 
 
 class CallbackListener:
-    """A listener that is a function. It hears replies only: what it listens to does not fail, or fails the broker."""
+    """A listener that is two functions: one of them is called, once."""
 
-    __slots__ = ("given",)
+    __slots__ = ("failed", "given")
 
-    def __init__(self, given: Callable[[Reply], None]) -> None:
+    def __init__(self, given: Callable[[Reply], None], failed: Callable[[BaseException | None], None]) -> None:
         self.given = given
+        self.failed = failed
 
     def turn_released(self) -> None:
         """Nothing follows."""
 
-    def failed(self) -> None:
-        """Nothing can be told."""
+
+class FutureListener:
+    """A listener whose `future` is the reply; it fails with the error, and is cancelled where the broker ends."""
+
+    __slots__ = ("future",)
+
+    def __init__(self) -> None:
+        self.future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+    def given(self, reply: Reply) -> None:
+        """The reply is there."""
+        if not self.future.done():
+            self.future.set_result(reply)
+
+    def turn_released(self) -> None:
+        """Nothing follows."""
+
+    def failed(self, error: BaseException | None) -> None:
+        """There will be no reply."""
+        if error is None:
+            self.future.cancel()
+        elif not self.future.done():
+            self.future.set_exception(error)
 
 
 async def reply_of(outcome: Any) -> Reply:
-    """The reply of what a shell answered, waited for in a handler."""
+    """The reply of what a shell answered, waited for in a handler; who is cancelled here waits for nothing any more."""
     if isinstance(outcome, Awaitable):
         return await outcome
     if not isinstance(outcome, Later):
         return outcome
     if outcome.is_given:
         return outcome.reply
-    done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    outcome.listen(CallbackListener(lambda reply: None if done.done() else done.set_result(reply)))
-    return await done
+    listener = FutureListener()
+    outcome.listen(listener)
+    try:
+        return await listener.future
+    except asyncio.CancelledError:
+        outcome.drop()
+        raise
 
 
 class RequestOwner(Protocol):

@@ -67,7 +67,7 @@ class _Batched:
         for position, entry in enumerate(self._message.transactions):
             outcome = _entry(node, self._request, entry)
             if isinstance(outcome, Later) and not outcome.is_given:
-                outcome.listen(CallbackListener(partial(self._given, position)))
+                outcome.listen(CallbackListener(partial(self._given, position), self._later.fail))
             else:
                 self._results[position] = outcome.reply if isinstance(outcome, Later) else outcome
                 self._missing -= 1
