@@ -46,3 +46,39 @@ def test_a_failure_is_told_once():
         assert [str(error) for error in told] == ["x"]
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("error", "is_closed", "told"), [(None, False, 0), (ValueError, False, 1), (ValueError, True, 0)]
+)
+def test_a_step_of_its_own_is_told_of_like_a_task(error, is_closed, told):
+    async def work():
+        done, failures = [], []
+        tasks = Tasks(failures.append)
+
+        def act():
+            done.append(True)
+            if error is not None:
+                raise error
+
+        tasks.soon(act)
+        assert not done
+        if is_closed:
+            await tasks.close()
+        await asyncio.sleep(0)
+        assert done == [True]
+        assert len(failures) == told
+
+    asyncio.run(work())
+
+
+def test_a_step_that_nobody_hears_of_is_the_loops():
+    heard = []
+
+    async def work():
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context["exception"]))
+        Tasks().soon(lambda: {}["missing"])
+        await asyncio.sleep(0)
+
+    asyncio.run(work())
+    assert [type(error) for error in heard] == [KeyError]

@@ -38,6 +38,19 @@ class Tasks:
         task.add_done_callback(self._ended)
         return task
 
+    def soon(self, act: Callable[[], object]) -> None:
+        """Do `act` in a step of the loop's own; an error in it is reported as a task's is."""
+        asyncio.get_running_loop().call_soon(self._act, act)
+
+    def _act(self, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except BaseException as error:
+            if self._on_failure is None or not isinstance(error, Exception):
+                raise
+            if not self.is_closed:
+                self._on_failure(error)
+
     def _ended(self, task: asyncio.Task[Any]) -> None:
         on_end = self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()

@@ -73,7 +73,7 @@ def refuse(_reply):
 def test_the_listener_hears_once_how_it_ended(work, finish, heard, errors):
     async def main():
         asker = Asker()
-        outcome = finished(begin_in_task(asker.request, work()), finish)
+        outcome = finished(asker.request, begin_in_task(asker.request, work()), finish)
         assert isinstance(outcome, Later)
         assert outcome.keeps_turn
         outcome.listen(asker)
@@ -97,7 +97,7 @@ def test_a_dropped_task_is_cancelled_and_nobody_hears(step_count):
 
     async def main():
         asker = Asker()
-        outcome = finished(begin_in_task(asker.request, waits()), str.upper)
+        outcome = finished(asker.request, begin_in_task(asker.request, waits()), str.upper)
         outcome.listen(asker)
         await steps(step_count)
         outcome.drop()

@@ -76,7 +76,7 @@ class Authorization:
         outcome = answer(request)
         if passage.complete is None:
             return outcome
-        return _completed(request.api_key, asked, outcome, passage, partial(self._note_denials, request, caller))
+        return _completed(request, asked, outcome, passage, partial(self._note_denials, request, caller))
 
     def _note_denials(self, request: Request, caller: Caller, reply: Reply) -> None:
         if DENIED.intersection(errors_of(type(reply))(reply)):
@@ -120,7 +120,7 @@ def _without_acks(api_key: ApiKey, asked: Any, reply: Reply) -> Reply:
 
 
 def _completed(
-    api_key: ApiKey, asked: Any, outcome: Outcome, passage: Passage, note: Callable[[Reply], None]
+    request: Request, asked: Any, outcome: Outcome, passage: Passage, note: Callable[[Reply], None]
 ) -> Outcome:
     assert passage.complete is not None
     complete = passage.complete
@@ -129,9 +129,9 @@ def _completed(
         if isinstance(reply, CloseConnection):
             return reply
         if isinstance(reply, NoReply):
-            return _without_acks(api_key, asked, NO_REPLY)
+            return _without_acks(request.api_key, asked, NO_REPLY)
         done = complete(reply)
         note(done)
         return done
 
-    return finished(outcome, finish)
+    return finished(request, outcome, finish)

@@ -65,7 +65,7 @@ class Deeds:
         is_usual = request.api_key is ApiKey.END_TXN and message.committed
         if is_usual or request.connection.is_of_broker or getattr(message, "validate_only", False):
             return outcome
-        return finished(outcome, lambda reply: self._note(request, reply))
+        return finished(request, outcome, lambda reply: self._note(request, reply))
 
     def transaction_aborted(self, request: Request, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         """An InitProducerId has aborted the open transaction of its id. It is told at once: its answer comes when the markers are

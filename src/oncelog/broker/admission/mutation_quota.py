@@ -7,7 +7,6 @@ another reason is given back. Clients older than that error are served, and made
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from oncelog.broker.requests.completion import finished
@@ -70,7 +69,7 @@ class MutationQuota:
             request.connection.mute(self._throttle_ms / 1000)
         if self._refused:
             request.message = _with_items(request, passed)
-        return finished(answer(request), partial(self._finish))
+        return finished(request, answer(request), self._finish)
 
     def _finish(self, reply: Reply) -> Reply:
         if isinstance(reply, CloseConnection):

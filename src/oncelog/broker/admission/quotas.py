@@ -64,7 +64,7 @@ class Quotas:
             if bound is not None:
                 spent = HandlingTime(asyncio.get_running_loop().time)
                 outcome = spent.measured(request, partial(self._under_rates, answer=answer))
-                return finished(outcome, partial(self._handled, request, bound, spent))
+                return finished(request, outcome, partial(self._handled, request, bound, spent))
         return self._under_rates(request, answer)
 
     def connection_wait_ms(self, host: str) -> int:
@@ -96,9 +96,9 @@ class Quotas:
                 self._metadata, self._config().num_partitions, self._rates, request, bound, self._now_ms()
             ).handle(answer)
         if request.api_key == ApiKey.FETCH:
-            return finished(answer(request), partial(self._fetched, request, bound))
+            return finished(request, answer(request), partial(self._fetched, request, bound))
         if request.api_key == ApiKey.SHARE_FETCH:
-            return finished(answer(request), partial(self._share_fetched, request, bound))
+            return finished(request, answer(request), partial(self._share_fetched, request, bound))
         # Counted in the step in which it begins, so that what was sent behind it already waits.
         size_bytes = _request_size_bytes(request)
         outcome = answer(request)
@@ -108,7 +108,7 @@ class Quotas:
         if not throttle_ms:
             return outcome
         request.connection.mute(throttle_ms / 1000)
-        return finished(outcome, partial(_produced, throttle_ms))
+        return finished(request, outcome, partial(_produced, throttle_ms))
 
     def _fetched(self, request: Request, bound: Bound, reply: Reply) -> Reply:
         if isinstance(reply, CloseConnection):
