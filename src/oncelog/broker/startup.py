@@ -264,7 +264,7 @@ async def start_flusher(parts: Assembly) -> None:
 async def forget_orphans(parts: Assembly) -> None:
     """What no share group knows. Before anybody is heard: a group that begins stores its partitions' states first, and is known
     afterwards; to look in between took its states for orphans, and it never got them again (simulator, shares, seed 1643)."""
-    parts.tasks.start(parts.node.share_groups.forget_orphans(parts.node.groups.may_know), name="share-orphans")
+    parts.tasks.start(parts.node.share_groups.forget_orphans(parts.node.groups.may_have_begun), name="share-orphans")
     await asyncio.sleep(0)  # its first step does it; the rest waits for the sync
 
 

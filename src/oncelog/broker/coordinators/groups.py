@@ -30,6 +30,7 @@ from oncelog.types import ProducerIdAndEpoch, TopicPartition
 
 if TYPE_CHECKING:
     from oncelog.core.groups.coordinator import GroupCoordinator
+    from oncelog.wire.log_records.share_state import ShareKey
 
 _log = logging.getLogger("oncelog.groups")
 
@@ -125,17 +126,16 @@ class Groups(CoordinatorTable["GroupCoordinator"]):
             self._metrics.limit_hit("oncelog.max.groups")
             raise CoordinatorFailed(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
-    def may_know(self, group_id: str) -> bool:
-        """Whether there may be a group of this name: there is, or its coordinator could not be loaded."""
+    def may_have_begun(self, key: ShareKey) -> bool:
+        """Whether a share group may know of this state: it does, or its coordinator could not be loaded."""
         topic = self._metadata.topics.get(CONSUMER_OFFSETS_TOPIC)
         if topic is None:
             return False
         try:
-            return self.coordinator(coordinator_partition(group_id, topic.partition_count)).machine.knows_group(
-                group_id
-            )
+            coordinator = self.coordinator(coordinator_partition(key.group_id, topic.partition_count))
         except CoordinatorFailed:
             return True
+        return coordinator.machine.share_groups.has_begun(key)
 
     async def admit_member(self, group_id: str, member_id: str, instance_id: str | None) -> None:
         """Refuse a member that nobody knows yet where there are too many, in all groups. Raises CoordinatorFailed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
@@ -12,7 +12,6 @@ from oncelog.broker.coordinators.coordinator_table import CoordinatorTable
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
-from oncelog.core.decision import Decision
 from oncelog.core.metadata.topic_configs import SHARE_STATE_TOPIC
 from oncelog.core.share.states import ShareStates
 from oncelog.errors import StorageError
@@ -22,8 +21,6 @@ from oncelog.wire.log_records.share_state import ShareKey
 _log = logging.getLogger("oncelog.share")
 PRUNED_RECORDS_MIN = 1_000  # a log shorter than this is read in no time
 PRUNED_RECORDS_PER_STATE = 4
-
-StateDecision = Callable[[ShareStates, int], Decision]
 
 
 class ShareCoordinators(CoordinatorTable[ShareStates]):
@@ -46,23 +43,32 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
                     machine.replay(record)
         return Coordinator(partition, machine, self._clock, to_key_value=machine.record_to_key_value)
 
-    async def store(self, key: ShareKey, decide: StateDecision) -> None:
-        """Decide about one share partition, and wait until it is stored. Raises CoordinatorFailed."""
-        coordinator = await self.coordinator_of(str(key))
-        await coordinator.perform(decide(coordinator.machine, self._clock.now_ms()))
-
     async def begin(self, keys: Iterable[ShareKey]) -> None:
         """These share partitions have a state from now on. Raises CoordinatorFailed."""
-        by_coordinator: dict[Coordinator[ShareStates], list[ShareKey]] = {}
+        now_ms = self._clock.now_ms()
+        found = await self._by_coordinator(keys)
+        await _stored([each.perform(each.machine.initialize(some, now_ms)) for each, some in found.items()])
+
+    async def begin_at(self, starts: Mapping[ShareKey, int], moved: Callable[[ShareKey], None]) -> None:
+        """These share partitions go on from there; `moved` is called of each in the same step. Raises CoordinatorFailed."""
+        now_ms = self._clock.now_ms()
+        stored = []
+        for coordinator, some in (await self._by_coordinator(starts)).items():
+            for key in some:
+                moved(key)
+                stored.append(coordinator.perform(coordinator.machine.begin_at(key, starts[key], now_ms)))
+        await _stored(stored)
+
+    async def _by_coordinator(self, keys: Iterable[ShareKey]) -> dict[Coordinator[ShareStates], list[ShareKey]]:
+        found: dict[Coordinator[ShareStates], list[ShareKey]] = {}
         for key in keys:
-            by_coordinator.setdefault(await self.coordinator_of(str(key)), []).append(key)
-        for coordinator, some in by_coordinator.items():
-            await coordinator.perform(coordinator.machine.initialize(some, self._clock.now_ms()))
+            found.setdefault(await self.coordinator_of(str(key)), []).append(key)
+        return found
 
     async def forget(self, is_gone: Callable[[ShareKey], bool]) -> None:
         """The states of these share partitions are needed no more; one whose log is offline stays until a restart.
 
-        All are given up in one step: a group of that name that begins meanwhile stores its states before it is known itself.
+        All are given up in one step, however long that takes to be stored.
         """
         given_up = []
         for coordinator in list(self.loaded()):
@@ -94,3 +100,9 @@ class ShareCoordinators(CoordinatorTable[ShareStates]):
             self._partitions.log_starts.delete_records(partition, start_offset)
         except StorageError as error:
             _log.error("%s keeps what is needed no more: %s", partition.name, error)
+
+
+async def _stored(performed: Iterable[Awaitable[object]]) -> None:
+    """All of it. Raises CoordinatorFailed."""
+    for each in performed:
+        await each

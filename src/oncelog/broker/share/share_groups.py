@@ -14,6 +14,7 @@ from oncelog.host.clock import Clock
 
 if TYPE_CHECKING:
     from oncelog.broker.share.share_partitions import SharePartitions
+    from oncelog.wire.log_records.share_state import ShareKey
 
 
 class ShareGroups:
@@ -86,10 +87,10 @@ class ShareGroups:
         if self._made is not None:
             await self._made.group_deleted(group_id)
 
-    async def forget_orphans(self, knows_group: Callable[[str], bool]) -> None:
-        """States of groups and topics that are gone, which a crash kept from going with them."""
+    async def forget_orphans(self, has_begun: Callable[[ShareKey], bool]) -> None:
+        """States that no group knows of, or of topics that are gone: a crash, or a stop, came between two steps."""
         if self._made is not None:
-            await self._made.forget_orphans(knows_group)
+            await self._made.forget_orphans(has_begun)
 
     async def prune(self) -> None:
         """Give up what of the coordinators' logs is history."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.partitions import Partitions
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
+from oncelog.broker.share.group_changes import GroupChanges
 from oncelog.broker.share.share_coordinators import ShareCoordinators
 from oncelog.broker.share.share_partition import SharePartition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
@@ -45,6 +47,7 @@ class SharePartitions:
         self._partitions = partitions
         self._clock = clock
         self._config = config
+        self.changes = GroupChanges()
         self._open: dict[str, dict[ShareKey, SharePartition]] = {}  # by group
         self.is_closing = False
 
@@ -142,20 +145,20 @@ class SharePartitions:
         self._close(self._open.get(group_id, ()))
         await self.coordinators.forget(lambda key: key.group_id == group_id)
 
-    async def forget_orphans(self, knows_group: Callable[[str], bool]) -> None:
-        """States of groups and topics that are gone, which a crash kept from going with them."""
+    async def forget_orphans(self, has_begun: Callable[[ShareKey], bool]) -> None:
+        """States that no group knows of, or of topics that are gone: a crash, or a stop, came between two steps."""
         topics = self._metadata.topics_by_id
-        await self.coordinators.forget(lambda key: key.topic_id not in topics or not knows_group(key.group_id))
+        await self.coordinators.forget(lambda key: key.topic_id not in topics or not has_begun(key))
 
-    async def move(self, key: ShareKey, start_offset: int) -> None:
+    async def move(self, starts: Mapping[ShareKey, int]) -> None:
         """An operator wants the group to go on from there. Raises CoordinatorFailed."""
-        self._close([key])
-        await self.coordinators.store(key, lambda machine, now_ms: machine.begin_at(key, start_offset, now_ms))
+        await self.coordinators.begin_at(starts, lambda key: self._close([key]))
 
-    async def forget(self, group_id: str, topic_id: bytes) -> None:
-        """An operator wants the group to know nothing of a topic. Raises CoordinatorFailed."""
-        self._close(key for key in self._open.get(group_id, ()) if key.topic_id == topic_id)
-        await self.coordinators.forget(lambda key: key.group_id == group_id and key.topic_id == topic_id)
+    async def forget(self, keys: AbstractSet[ShareKey]) -> None:
+        """Their group knows nothing of these share partitions any more."""
+        if keys:
+            self._close(keys)
+            await self.coordinators.forget(keys.__contains__)
 
     def _close(self, keys: Iterable[ShareKey]) -> None:
         for key in tuple(keys):

@@ -28,6 +28,7 @@ from oncelog.wire.log_records.share_groups import (
     ShareTargetMember,
     ShareTombstone,
 )
+from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.messages.share_group_heartbeat import (
     Assignment,
     ShareGroupHeartbeatRequest,
@@ -142,6 +143,11 @@ class ShareGroups:
             if missing:
                 found[topic.topic_id] = missing
         return found
+
+    def has_begun(self, key: ShareKey) -> bool:
+        """Whether the group says that this partition has a state."""
+        group = self.by_id.get(key.group_id)
+        return group is not None and key.partition in group.begun.get(key.topic_id, ())
 
     def began(self, group_id: str, partitions: Partitions) -> list[ShareGroupRecord]:
         """These partitions have a state now: what says so in the log, with those that had one."""
