@@ -375,6 +375,8 @@ CASES = [
     alter_offsets,
     join_share_group,
     join_refused,
+    fetch_for_the_last_time,
+    acknowledge_for_the_last_time,
     fetch_that_waits,
     join_classic,
     consumer_heartbeat,

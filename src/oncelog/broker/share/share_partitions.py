@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
@@ -16,7 +17,7 @@ from oncelog.broker.share.share_partition import SharePartition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic
 from oncelog.core.offset_reset import first_time_ms
 from oncelog.core.share.runs import RecordState
-from oncelog.core.share.sessions import ShareSession, ShareSessions
+from oncelog.core.share.sessions import MemberKey, RefusedSession, ShareSession, ShareSessions
 from oncelog.core.share.settings import EARLIEST, ShareConfig, ShareSettings
 from oncelog.core.share.states import ShareState, ShareStates
 from oncelog.core.share.window import StateBatch, Window
@@ -129,6 +130,16 @@ class SharePartitions:
         """The session is over: others get what its member has."""
         for share in tuple(self._open.get(session.key.group_id, {}).values()):
             share.release(session.key.member_id)
+
+    @contextmanager
+    def ending(self, key: MemberKey) -> Iterator[ShareSession | RefusedSession]:
+        """The member's session, which is over with this, however it is left: others get then what the member still has."""
+        session = self.sessions.close(key)
+        try:
+            yield session
+        finally:
+            if isinstance(session, ShareSession):
+                self.release(session)
 
     def connection_lost(self, connection_id: int) -> None:
         """Sessions end with their connection."""

@@ -32,12 +32,18 @@ def handle(node: Node, request: Request) -> ShareAcknowledgeResponse | Coroutine
     if message.share_session_epoch == INITIAL_EPOCH:
         return ShareAcknowledgeResponse(error_code=E.INVALID_SHARE_SESSION_EPOCH)
     if message.share_session_epoch == FINAL_EPOCH:
-        session = sessions.close(key)
-    else:
-        session = sessions.follow(key, message.share_session_epoch)
+        return _end(node, request, key)
+    session = sessions.follow(key, message.share_session_epoch)
     if isinstance(session, RefusedSession):
         return ShareAcknowledgeResponse(error_code=session.error_code)
     return _answer(node, request, session)
+
+
+async def _end(node: Node, request: Request, key: MemberKey) -> ShareAcknowledgeResponse:
+    with node.share_partitions.ending(key) as session:
+        if isinstance(session, RefusedSession):
+            return ShareAcknowledgeResponse(error_code=session.error_code)
+        return await _answer(node, request, session)
 
 
 async def _answer(node: Node, request: Request, session: ShareSession) -> ShareAcknowledgeResponse:
@@ -48,8 +54,6 @@ async def _answer(node: Node, request: Request, session: ShareSession) -> ShareA
         for part in topic.partitions
     }
     acknowledged = await acknowledge_all(node, request, session, batches, is_renewal=message.is_renew_ack)
-    if message.share_session_epoch == FINAL_EPOCH:
-        node.share_partitions.release(session)
     topics: dict[bytes, ShareAcknowledgeTopicResponse] = {}
     for wanted, outcome in acknowledged.items():
         topic = topics.setdefault(wanted.topic_id, ShareAcknowledgeTopicResponse(topic_id=wanted.topic_id))

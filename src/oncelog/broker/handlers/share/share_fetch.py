@@ -42,12 +42,27 @@ def handle(node: Node, request: Request) -> ShareFetchResponse | Coroutine[Any, 
         return ShareFetchResponse(error_code=E.UNSUPPORTED_VERSION)
     if not message.group_id or not message.member_id or not _is_consistent(message):
         return ShareFetchResponse(error_code=E.INVALID_REQUEST)
+    if message.share_session_epoch == FINAL_EPOCH:
+        return _end(node, request)
     session = _session(node, request)
     if isinstance(session, RefusedSession):
         if session.error_code is E.SHARE_SESSION_LIMIT_REACHED:
             node.metrics.limit_hit("group.share.max.share.sessions")
         return ShareFetchResponse(error_code=session.error_code)
     return _Fetch(node, request, session).answer()
+
+
+async def _end(node: Node, request: Request) -> ShareFetchResponse:
+    with node.share_partitions.ending(_key(request.message)) as session:
+        if isinstance(session, RefusedSession):
+            return ShareFetchResponse(error_code=session.error_code)
+        return await _Fetch(node, request, session).answer()
+
+
+def _key(message: ShareFetchRequest) -> MemberKey:
+    assert message.group_id is not None
+    assert message.member_id is not None
+    return MemberKey(message.group_id, message.member_id)
 
 
 def _is_consistent(message: ShareFetchRequest) -> bool:
@@ -60,11 +75,7 @@ def _is_consistent(message: ShareFetchRequest) -> bool:
 
 def _session(node: Node, request: Request) -> ShareSession | RefusedSession:
     message: ShareFetchRequest = request.message
-    assert message.group_id is not None
-    assert message.member_id is not None
-    key, sessions = MemberKey(message.group_id, message.member_id), node.share_partitions.sessions
-    if message.share_session_epoch == FINAL_EPOCH:
-        return sessions.close(key)
+    key, sessions = _key(message), node.share_partitions.sessions
     wanted = [
         Wanted(bytes(topic.topic_id), part.partition_index) for topic in message.topics for part in topic.partitions
     ]
@@ -110,10 +121,7 @@ class _Fetch:
         acknowledged = await acknowledge_all(
             self._node, self._request, self._session, batches, is_renewal=message.is_renew_ack
         )
-        if message.share_session_epoch == FINAL_EPOCH:
-            self._node.share_partitions.release(self._session)
-            return self._response({}, acknowledged, ())
-        if message.is_renew_ack:
+        if message.share_session_epoch == FINAL_EPOCH or message.is_renew_ack:
             return self._response({}, acknowledged, ())
         found = await self._find()
         is_news = any(
