@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from evidence.world.broker import Client, broker_and_client, run, until
 
+from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from tests.broker.share.share_world import ACCEPT, Reader, started
+from tests.broker.share.share_world import ACCEPT, Reader, offsets, started
 
 
 def figures(broker):
@@ -54,5 +57,30 @@ def test_what_is_made_while_the_broker_stops_gives_nobody_a_record(tmp_path):
         async with broker_and_client(tmp_path) as (broker, _):
             broker.node.share_groups.close()
             assert broker.node.share_partitions.is_closing
+
+    run(main())
+
+
+def test_nobody_is_told_of_a_start_before_it_is_stored(tmp_path):
+    """It may be the operator's: a power cut must not take back what was shown."""
+
+    async def main():
+        async with broker_and_client(tmp_path) as (broker, client):
+            topic_id = await started(client, "a", "b")
+            assert await Reader(client, topic_id).fetch(is_last=False) == [(0, 1, 1)]
+            states = broker.node.share_partitions.coordinators
+            partition = next(each for each in states.loaded() if len(each.machine)).partition
+            committed, held_back = partition.committed, []
+            partition.committed = held_back.append
+            other = await Client.connect(broker)
+            moving = asyncio.ensure_future(states.begin_at({ShareKey("g", topic_id, 0): 1}, lambda _: None))
+            asked = asyncio.ensure_future(offsets(other))
+            await until(lambda: partition.waiting_commit_count == 2)
+            assert not asked.done()
+            partition.committed = committed
+            partition.committed(partition.log_end_offset)
+            await moving
+            assert await asked == [(0, 1, 1)]
+            other.close()
 
     run(main())

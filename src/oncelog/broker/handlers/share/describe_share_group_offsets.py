@@ -81,11 +81,14 @@ async def _topics(
 
 async def _partition(node: Node, topic: str, key: ShareKey) -> DescribeShareGroupOffsetsResponsePartition:
     described = DescribeShareGroupOffsetsResponsePartition(partition_index=key.partition, start_offset=UNKNOWN)
-    coordinators = node.share_partitions.coordinators
-    state = (await coordinators.coordinator_of(str(key))).machine.by_key.get(key) if key.topic_id != ZERO_UUID else None
+    if key.topic_id == ZERO_UUID:
+        return described
+    coordinator = await node.share_partitions.coordinators.coordinator_of(str(key))
+    state = coordinator.machine.by_key.get(key)
     if state is not None:
         described.start_offset, described.leader_epoch = state.start_offset, state.leader_epoch
         described.lag = _lag(node, TopicPartition(topic, key.partition), state)
+    await coordinator.committed()
     return described
 
 
