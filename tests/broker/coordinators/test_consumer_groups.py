@@ -140,6 +140,32 @@ def test_so_does_an_answer_to_the_classic_protocol(tmp_path):
     run(main())
 
 
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_group_is_listed_when_it_is_stored(tmp_path, is_stored):
+    async def main():
+        async with broker_and_client(tmp_path, **AT_ONCE) as (broker, client):
+            await client.create("t", 1)
+            partition = (await broker.groups.coordinator_of("g")).partition
+            committed, held_back = partition.committed, []
+            partition.committed = held_back.append  # type: ignore[method-assign]
+            joining = asyncio.ensure_future(beat(client, "a", 0))
+            await until(lambda: partition.waiting_commit_count == 1)
+            other = await Client.connect(broker)
+            listing = asyncio.ensure_future(other.call(ListGroupsRequest()))
+            await until(lambda: partition.waiting_commit_count == 2)
+            assert not listing.done()
+            if is_stored:
+                partition.committed = committed  # type: ignore[method-assign]
+                partition.committed(partition.log_end_offset)
+            else:
+                partition.go_offline("its disk is gone")
+            assert [each.group_id for each in (await listing).groups] == ["g"] * is_stored
+            assert (await joining).error_code == (E.NONE if is_stored else E.NOT_COORDINATOR)
+            other.close()
+
+    run(main())
+
+
 def test_a_group_may_have_times_of_its_own(tmp_path):
     async def main():
         async with broker_and_client(tmp_path, **AT_ONCE) as (_, client):
