@@ -7,6 +7,8 @@ import pytest
 from oncelog.core.groups.classic.group import GroupState
 from oncelog.core.groups.config import GroupConfig
 from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
+from oncelog.wire.consumer_protocol import Assignment, Subscription, assignment_to_bytes, subscription_to_bytes
 from oncelog.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from tests.core.groups.performed_groups import RANGE, GroupShell
 
@@ -434,3 +436,32 @@ def test_members_of_another_protocol_type_may_follow_an_empty_group():
     shell.sync(first.member_id, 1, {})
     shell.leave((first.member_id, None))
     assert shell.join_with_id(protocol_type="connect", protocols=RANGE).protocol_type == "connect"
+
+
+def cooperative(*owned: int) -> tuple[tuple[str, bytes], ...]:
+    """What a member of a cooperative group joins with: it has these partitions of `t`."""
+    subscription = Subscription(("t",), owned_partitions=tuple(TopicPartition("t", each) for each in owned))
+    return (("cooperative-sticky", subscription_to_bytes(subscription)),)
+
+
+def assigned(*partitions: int) -> bytes:
+    return assignment_to_bytes(Assignment(tuple(TopicPartition("t", each) for each in partitions)))
+
+
+@pytest.mark.parametrize(("left", "generation_id"), [((0,), 3), ((0, 1), 2)])
+def test_a_static_member_that_was_to_give_partitions_back_starts_a_rebalance(left, generation_id):
+    """KIP-429: killed between the sync and the join that gives them back, it does not know of them in its next life; as in
+    Apache Kafka they were nobody's until something else began a rebalance (simulator, groups, seed 9)."""
+    shell = GroupShell()
+    one = shell.join(instance_id="one", protocols=cooperative()).member_id
+    shell.sync(one, 1, {one: assigned(0, 1)}, instance_id="one")
+    token = shell.join(instance_id="two", protocols=cooperative())
+    shell.join(one, instance_id="one", protocols=cooperative(0, 1))
+    two = shell.answers[token].member_id
+    shell.sync(one, 2, {one: assigned(*left), two: assigned()}, instance_id="one")
+    shell.sync(two, 2, instance_id="two")
+    back = shell.join(instance_id="one", protocols=cooperative())
+    if generation_id == 3:
+        shell.join(two, instance_id="two", protocols=cooperative())
+        back = shell.answers[back]
+    assert (back.error_code, back.generation_id) == (E.NONE, generation_id)

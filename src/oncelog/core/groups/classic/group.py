@@ -15,7 +15,7 @@ from enum import Enum, IntEnum
 
 from oncelog.errors import ErrorCode, MalformedMessage
 from oncelog.lazy_dataclass import dataclass
-from oncelog.wire.consumer_protocol import subscription_from_bytes
+from oncelog.wire.consumer_protocol import assignment_from_bytes, subscription_from_bytes
 from oncelog.wire.log_records.consumer_offsets import GroupMetadata, GroupMetadataMember
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -244,6 +244,18 @@ class Group:
         candidates = self.supported_protocols()
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return votes.most_common(1)[0][0]
+
+    def gives_back(self, member: Member) -> bool:
+        """KIP-429: whether the member had partitions when it joined that it was not assigned again. Nobody reads them until it
+        joins once more; one that is killed before that does not know, in its next life, that this is waited for."""
+        if not self.uses_consumer_protocol:
+            return False
+        try:
+            owned = subscription_from_bytes(member.subscription(self.protocol_name)).owned_partitions
+            assigned = assignment_from_bytes(member.assignment).partitions if member.assignment else ()
+        except MalformedMessage:  # of a protocol that is not Kafka's
+            return False
+        return not set(owned).issubset(assigned)
 
     def start_generation(self, now_ms: int) -> None:
         """Ends the join phase: a new generation with the members that are here."""

@@ -156,14 +156,14 @@ class Membership:
 
     def _replace_static(self, group: Group, member: Member, join: Join) -> Decision:
         outcome = Outcome()
-        old_id, old_leader_id = member.member_id, group.leader_id
+        old_id, old_leader_id, owes_a_join = member.member_id, group.leader_id, group.gives_back(member)
         outcome.answer_join(member, join_error(ErrorCode.FENCED_INSTANCE_ID, old_id))
         outcome.answer_sync(member, sync_error(ErrorCode.FENCED_INSTANCE_ID))
         group.rename_static_member(member, join.new_member_id)
         member.client_id, member.client_host = join.client_id, join.client_host
         self._update(member, join, outcome)
         if group.state is GroupState.STABLE:
-            if group.select_protocol() == group.protocol_name:
+            if group.select_protocol() == group.protocol_name and not owes_a_join:
                 may_skip = join.version >= FIRST_VERSION_WITH_SKIP_ASSIGNMENT
                 self._rebalance.write_static_member(group, member, old_leader_id, may_skip, outcome)
             else:
