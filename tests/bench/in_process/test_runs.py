@@ -1,4 +1,4 @@
-"""The one test that a timing decides: the broker costs no more than was recorded (docs/performance.md, "In process").
+"""The one test that a timing decides: the broker costs no more than was recorded (docs/performance-figures.md, "In process").
 
 CPU time, the cheapest of many short slices in turn with a calibration loop: a busy machine does not decide it.
 """
