@@ -93,6 +93,7 @@ def _table() -> Iterator[Knob]:
     yield from _constants("oncelog.core.known_coordinators", COORDINATORS_MAX=(1, 4096))
     yield from _constants("oncelog.client.config", METADATA_IDLE_MS=(1, 300_000))
     yield from _keys("producer", metadata_max_idle_ms=(5000, 300_000))
+    yield from _constants("oncelog.broker.partitions.deleted_files", REMOVE_AGAIN_S=(0.01, 60.0))
 
 
 def _large_request_constants() -> Iterator[Knob]:
@@ -133,7 +134,6 @@ def _broker_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.broker.broker", DRAIN_TIMEOUT_S=(0.05, 10.0))
     yield from _constants("oncelog.broker.network.connection", JOINED_SIZE_BYTES_MAX=(0, 1 << 20))
     yield from _constants("oncelog.broker.partitions.flusher", LEFTOVER_INTERVAL_S=(0.01, 2.0))
-    yield from _constants("oncelog.broker.partitions.deleted_files", REMOVE_AGAIN_S=(0.01, 60.0))
     yield from _constants("oncelog.broker.gauges", LAGGING_PARTITIONS_MAX=(1, 1000), LAG_INTERVAL_S=(0.01, 10.0))
     yield from _constants("oncelog.broker.handlers.metadata.create_topics", TOPICS_OF_CHANGE_MAX=(1, 1000))
     yield from _constants("oncelog.broker.network.log_budget", WINDOW_S=(0.1, 60.0))
