@@ -347,7 +347,7 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(caplog):
     caplog.set_level(logging.INFO, "oncelog.audit")
 
     async def work():
-        async with secured_broker(connections_max_idle_ms=200) as broker:
+        async with secured_broker(oncelog_request_receive_timeout_ms=200) as broker:
             await add_scram_user(broker)
             await add_scram_user(broker, "other")
             old, other_kind = await stranger(broker), await stranger(broker)
