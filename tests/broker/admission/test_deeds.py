@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
+import json
 import logging
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, eventually, run, until
+from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, keys, run, until, visible
 
 from oncelog import Admin, Producer, TopicPartition
+from oncelog.broker.broker import Broker
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
+from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
+from oncelog.host.host import real_host
+from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
+from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.end_txn import EndTxnRequest
+from oncelog.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
+from oncelog.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 
 CHANGES = {
     "delete topics 'gone'": "done",
@@ -126,6 +148,145 @@ def test_who_ended_a_transaction_is_named_though_its_markers_do_not_arrive(
     (said,) = lines_of(caplog)
     assert said.startswith("abort the transaction of 'stuck', producer 0:1, by initialising its id anew, by client ")
     assert said.endswith(" at 127.0.0.1: done")
+
+
+class HeldSyncer:
+    """Syncs wait while `opened` is not set; `held` says that one does."""
+
+    def __init__(self, inner):
+        self.inner, self.held, self.opened = inner, asyncio.Event(), asyncio.Event()
+        self.opened.set()
+
+    async def sync(self, files):
+        if not self.opened.is_set():
+            self.held.set()
+            await self.opened.wait()
+        await self.inner.sync(files)
+
+    def close(self):
+        self.inner.close()
+
+
+def rule(**fields):
+    return AclCreation(
+        resource_type=2, resource_name="t", principal="User:al", host="*", operation=3, permission_type=3, **fields
+    )
+
+
+def rules_like():
+    return DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter="t",
+        pattern_type_filter=3,
+        principal_filter="User:b",
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+
+
+def configs(name):
+    change = AlterableConfig(name="retention.ms", config_operation=0, value="5")
+    return [AlterConfigsResource(resource_type=2, resource_name=name, configs=[change])]
+
+
+UNANSWERED = {
+    "delete-topics": (
+        lambda _: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]),
+        "delete topics 't'",
+    ),
+    "delete-topics by name": (lambda _: DeleteTopicsRequest(topic_names=["t", "u"]), "delete topics 't', 'u'"),
+    "delete-groups": (lambda _: DeleteGroupsRequest(groups_names=["g"]), "delete groups 'g'"),
+    "incremental-alter-configs": (
+        lambda _: IncrementalAlterConfigsRequest(resources=configs("t")),
+        "change settings of topic 't': 'retention.ms' = '5'",
+    ),
+    "create-acls": (
+        lambda _: CreateAclsRequest(creations=[rule()]),
+        "add access rules for 'User:al' on 't'",
+    ),
+    "delete-acls": (
+        lambda _: DeleteAclsRequest(filters=[rules_like()]),
+        "remove all access rules like 'User:b' on 't'",
+    ),
+    "abort": (
+        lambda producer: EndTxnRequest(
+            transactional_id="x", producer_id=producer[0], producer_epoch=producer[1], committed=False
+        ),
+        "abort the transaction of 'x', producer 0:0",
+    ),
+    "fence": (
+        lambda _: InitProducerIdRequest(transactional_id="y", transaction_timeout_ms=60_000),
+        "initialise transactional id 'y'",
+    ),
+}
+
+
+async def prepared(client):
+    """A topic, a rule (which has a line), a group with a position, and an open transaction of what is returned."""
+    for name in ("t", "u"):
+        await client.create(name)
+    await client.call(CreateAclsRequest(creations=[rule().replace(principal="User:b")]))
+    partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1)
+    topics = [OffsetCommitRequestTopic(name="t", partitions=[partition])]
+    commit = OffsetCommitRequest(
+        group_id="g", generation_id_or_member_epoch=-1, member_id="", topics=topics, retention_time_ms=-1
+    )
+    assert (await client.call(commit, 8)).topics[0].partitions[0].error_code == 0
+    producer = await client.init("x")
+    await client.init("y")
+    await client.produce("u", "v", producer=producer, sequence=0, transactional_id="x")
+    return producer
+
+
+@pytest.mark.parametrize("journal", ["on", "off"])
+@pytest.mark.parametrize("case", UNANSWERED)
+def test_who_does_not_wait_for_the_answer_is_named_too(
+    tmp_path, caplog: pytest.LogCaptureFixture, case: str, journal: str
+) -> None:
+    """The deed is done, and no line said whose it was."""
+    request, what = UNANSWERED[case]
+    settings = {
+        "journal": journal,
+        "authorizer_class_name": STANDARD_AUTHORIZER,
+        "allow_everyone_if_no_acl_found": "true",
+        "super_users": "User:ANONYMOUS",
+        "oncelog_audit_topic": True,
+    }
+
+    async def work() -> None:
+        host = real_host()
+        syncer = HeldSyncer(host.syncer)
+        async with Broker(str(tmp_path), keys(settings), dataclasses.replace(host, syncer=syncer)) as broker:
+            client = await Client.connect(broker)
+            producer = await prepared(client)
+            gone = await Client.connect(broker)
+            syncer.opened.clear()
+            gone.send(request(producer), 5 if case.endswith("by name") else None)
+            await syncer.held.wait()
+            gone.close()
+            await until(lambda: len(broker.server._connections) == 1)
+            syncer.opened.set()
+
+            async def is_kept() -> bool:
+                data = (await client.call(fetch_request(AUDIT_TOPIC, 0, False), 12)).responses
+                kept[:] = [] if not data or data[0].partitions[0].error_code else visible(data[0].partitions[0])
+                return len(kept) == 2
+
+            await eventually(is_kept)
+            client.close()
+        syncer.close()
+
+    kept: list[str] = []
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    became = "its client had gone before it was answered"
+    _, line = lines_of(caplog)
+    assert line == f"{what}, by client 'test' at 127.0.0.1: {became}"
+    _, entry = map(json.loads, kept)
+    assert (entry["event"], entry["what"], entry["outcome"]) == (case.partition(" ")[0], what, became)
+    assert (entry["principal"], entry["client_id"], entry["address"]) == ("User:ANONYMOUS", "test", "127.0.0.1")
+    assert entry["transactional_id"] == {"abort": "x", "fence": "y"}.get(case)
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:

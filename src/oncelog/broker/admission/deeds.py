@@ -1,7 +1,9 @@
 """Who did what: one line of the broker's log for each change that an operator may have to explain the next morning.
 
 Deletions, settings, rights, quotas, and ends of transactions other than a commit: what was asked, by which client from
-where, and what became of it. The broker's own requests are left out. Flooding is bounded: see `LogBudget`.
+where, and what became of it. Where the client goes away before the answer, what it asked is completed or not, and said all
+the same: with the names of the request, as nothing else is known. The broker's own requests are left out. Flooding is
+bounded: see `LogBudget`.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 from oncelog.broker.requests.completion import finished
@@ -60,12 +63,13 @@ class Deeds:
         self._entries = entries
 
     def noted(self, request: Request, outcome: Outcome) -> Outcome:
-        """The same outcome; once it is there, its line goes to the log. For requests of `CHANGES`."""
+        """The same outcome; once it is there, or nobody waits for it any more, its line goes to the log. For requests of
+        `CHANGES`."""
         message = request.message
         is_usual = request.api_key is ApiKey.END_TXN and message.committed
         if is_usual or request.connection.is_of_broker or getattr(message, "validate_only", False):
             return outcome
-        return finished(request, outcome, lambda reply: self._note(request, reply))
+        return finished(request, outcome, partial(self._note, request), partial(self._note_unanswered, request))
 
     def transaction_aborted(self, request: Request, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         """An InitProducerId has aborted the open transaction of its id. It is told at once: its answer comes when the markers are
@@ -73,6 +77,7 @@ class Deeds:
         connection = request.connection
         if connection.is_of_broker:
             return
+        request.is_noted = True
         who = f"{transactional_id!r}, producer {producer.producer_id}:{producer.producer_epoch}"
         what = f"abort the transaction of {who}, by initialising its id anew"
         self._entries.add(
@@ -91,9 +96,15 @@ class Deeds:
             return reply
         what = CHANGES[request.api_key](request.message, reply)
         if what:
-            self._keep(request, reply, what)
+            self._keep(request, reply, what, _codes(reply))
             self._say(request, what, _codes(reply))
         return reply
+
+    def _note_unanswered(self, request: Request, why: str) -> None:
+        what = "" if request.is_noted else CHANGES[request.api_key](request.message, None)
+        if what:
+            self._keep(request, None, what, why)
+            self._say(request, what, why)
 
     def _say(self, request: Request, what: str, became: str) -> None:
         left_out = self._budget.take(asyncio.get_running_loop().time())
@@ -101,7 +112,7 @@ class Deeds:
             more = f" ({left_out} lines of others were left out before)" if left_out else ""
             _log.info("%s, by %s: %s%s", cut(what), who_asked(request), became, more)
 
-    def _keep(self, request: Request, reply: Reply, what: str) -> None:
+    def _keep(self, request: Request, reply: Reply | None, what: str, became: str) -> None:
         """Here what was asked comes from: commands of an operator and a producer's own are told apart by who."""
         is_transaction = request.api_key in (ApiKey.INIT_PRODUCER_ID, ApiKey.END_TXN)
         of: Any = reply if request.api_key is ApiKey.INIT_PRODUCER_ID else request.message
@@ -109,8 +120,8 @@ class Deeds:
             EVENTS.get(request.api_key, request.api_key.name.lower().replace("_", "-")),
             what,
             transactional_id=request.message.transactional_id if is_transaction else None,
-            producer=ProducerIdAndEpoch(of.producer_id, of.producer_epoch) if is_transaction else None,
-            outcome=_codes(reply),
+            producer=ProducerIdAndEpoch(of.producer_id, of.producer_epoch) if is_transaction and of else None,
+            outcome=became,
             principal=request.connection.principal,
             client_id=request.client_id,
             address=request.connection.client_host,
@@ -152,8 +163,13 @@ def _names(verb: str, names: Iterable[object]) -> str:
     )
 
 
-def _topics_deleted(_message: Any, reply: Any) -> str:
-    return _names("delete topics", [repr(each.name or bytes(each.topic_id).hex()) for each in reply.responses])
+def _topics_deleted(message: Any, reply: Any) -> str:
+    """The names of topics that were asked by their ids are known from the answer only."""
+    asked = message.topics if reply is None else reply.responses
+    named = message.topic_names if reply is None else ()
+    return _names(
+        "delete topics", [*map(repr, named), *(repr(each.name or bytes(each.topic_id).hex()) for each in asked)]
+    )
 
 
 def _configs(message: Any, _reply: Any) -> str:
@@ -201,13 +217,25 @@ def _markers(message: Any, _reply: Any) -> str:
     )
 
 
+def _rules_removed(message: Any, reply: Any) -> str:
+    if reply is None:
+        asked = [f"{f.principal_filter!r} on {f.resource_name_filter!r}" for f in message.filters]
+        return _names("remove all access rules like", asked)
+    removed = [f"{a.principal!r} on {a.resource_name!r}" for f in reply.filter_results for a in f.matching_acls]
+    return _names("remove access rules for", removed)
+
+
 def _token_created(_message: Any, reply: Any) -> str:
     """Its id: the rest is secret."""
+    if reply is None:
+        return "create a delegation token"
     return f"create delegation token {reply.token_id!r} of {reply.principal_name!r}"
 
 
 def _initialised(message: Any, reply: Any) -> str:
     """Only what may have ended something: the first epoch of an id fences nobody."""
+    if reply is None and message.transactional_id:
+        return f"initialise transactional id {message.transactional_id!r}"
     if not message.transactional_id or reply.error_code or reply.producer_epoch == 0:
         return ""
     now = f"producer {reply.producer_id}:{reply.producer_epoch}"
@@ -218,6 +246,7 @@ def _ended(message: Any, _reply: Any) -> str:
     return f"abort the transaction of {message.transactional_id!r}, producer {message.producer_id}:{message.producer_epoch}"
 
 
+# Of the request and its answer; None: there is none.
 CHANGES: dict[ApiKey, Callable[[Any, Any], str]] = {
     ApiKey.DELETE_TOPICS: _topics_deleted,
     ApiKey.CREATE_PARTITIONS: lambda m, _: _names("add partitions", [f"{t.name!r} to {t.count}" for t in m.topics]),
@@ -235,16 +264,17 @@ CHANGES: dict[ApiKey, Callable[[Any, Any], str]] = {
     ApiKey.CREATE_ACLS: lambda m, _: _names(
         "add access rules for", [f"{c.principal!r} on {c.resource_name!r}" for c in m.creations]
     ),
-    ApiKey.DELETE_ACLS: lambda _, r: _names(
-        "remove access rules for",
-        [f"{a.principal!r} on {a.resource_name!r}" for f in r.filter_results for a in f.matching_acls],
-    ),
+    ApiKey.DELETE_ACLS: _rules_removed,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: lambda m, _: _names(
         "change credentials of", [repr(each.name) for each in (*m.deletions, *m.upsertions)]
     ),
     ApiKey.CREATE_DELEGATION_TOKEN: _token_created,
-    ApiKey.RENEW_DELEGATION_TOKEN: lambda _, r: f"renew a delegation token until {r.expiry_timestamp_ms}",
-    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda _, r: f"end a delegation token at {r.expiry_timestamp_ms}",
+    ApiKey.RENEW_DELEGATION_TOKEN: lambda _, r: (
+        "renew a delegation token" + (f" until {r.expiry_timestamp_ms}" if r else "")
+    ),
+    ApiKey.EXPIRE_DELEGATION_TOKEN: lambda _, r: (
+        "end a delegation token" + (f" at {r.expiry_timestamp_ms}" if r else "")
+    ),
     ApiKey.WRITE_TXN_MARKERS: _markers,
     ApiKey.INIT_PRODUCER_ID: _initialised,
     ApiKey.END_TXN: _ended,

@@ -1,7 +1,7 @@
 """Post-process a reply, ready or pending: a handler's outcome, whose reply goes through one more function.
 
 A reply that comes later may come from whoever commits for everybody: the function is then called in a step of its own, and a
-mistake in it ends the connection of its request, nothing else.
+mistake in it ends the connection of its request, nothing else. So is called who wants to know that there will be no answer.
 """
 
 from __future__ import annotations
@@ -12,22 +12,30 @@ from functools import partial
 from oncelog.broker.requests.request import Later, Outcome, Reply, Request
 
 Finish = Callable[[Reply], Reply]
+Unanswered = Callable[[str], object]
+CLIENT_GONE = "its client had gone before it was answered"
+BROKER_STOPPED = "the broker stopped before it was answered"
+FAILED = "it failed and was not answered"
 
 
-def finished(request: Request, outcome: Outcome, finish: Finish) -> Outcome:
-    """The same outcome of `request`, whose reply will go through `finish`."""
+def finished(request: Request, outcome: Outcome, finish: Finish, unanswered: Unanswered | None = None) -> Outcome:
+    """The same outcome of `request`, whose reply will go through `finish`; where there will be none, `unanswered` is told why."""
     if isinstance(outcome, Later):
-        return _later(request, outcome, finish)
+        return _later(request, outcome, finish, unanswered)
     return finish(outcome)
 
 
 class _Forward:
-    """Hands on what it hears of one `Later` to another."""
+    """Hands on what it hears of one `Later`, `outcome`, to another."""
 
-    def __init__(self, request: Request, later: Later, finish: Finish) -> None:
+    def __init__(
+        self, request: Request, outcome: Later, later: Later, finish: Finish, unanswered: Unanswered | None
+    ) -> None:
         self._request = request
+        self._outcome = outcome
         self._later = later
         self._finish = finish
+        self._unanswered = unanswered
 
     def given(self, reply: Reply) -> None:
         self._request.connection.tasks.soon(partial(self._finish_now, reply))
@@ -44,13 +52,25 @@ class _Forward:
         self._later.release_turn()
 
     def failed(self, error: BaseException | None) -> None:
+        self._tell(BROKER_STOPPED if error is None else FAILED)
         self._later.fail(error)
 
+    def dropped(self) -> None:
+        self._outcome.drop()
+        if not self._outcome.is_given:  # else `finish` is about to be called
+            self._tell(CLIENT_GONE)
 
-def _later(request: Request, outcome: Later, finish: Finish) -> Outcome:
+    def _tell(self, why: str) -> None:
+        tell, self._unanswered = self._unanswered, None  # what has failed is dropped, too
+        if tell is not None:
+            self._request.connection.tasks.soon(partial(tell, why))
+
+
+def _later(request: Request, outcome: Later, finish: Finish, unanswered: Unanswered | None) -> Outcome:
     if outcome.is_given:
         return finish(outcome.reply)
     later = Later(keeps_turn=outcome.keeps_turn)
-    later.on_drop = outcome.drop
-    outcome.listen(_Forward(request, later, finish))
+    forward = _Forward(request, outcome, later, finish, unanswered)
+    later.on_drop = outcome.drop if unanswered is None else forward.dropped
+    outcome.listen(forward)
     return later

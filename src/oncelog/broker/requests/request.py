@@ -196,6 +196,7 @@ class Request:
     connection: RequestOwner
     held_for: str | None = None  # the transactional id
     measured: Measured | None = None  # makes the steps of a handler's task count
+    is_noted: bool = False  # its deed is in the log, before its answer (`broker/admission/deeds.py`)
 
     def hold(self, transactional_id: str) -> None:
         """Say that this request waits for the end of a previous transaction: those of others must be able to end."""
