@@ -2,10 +2,12 @@
 
 import asyncio
 
-from evidence.world.broker import Client, broker_and_client, eventually, run
+import pytest
+from evidence.world.broker import Client, broker_and_client, eventually, run, until
 
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from oncelog.wire.messages.delete_groups import DeleteGroupsRequest
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.describe_groups import DescribeGroupsRequest
@@ -37,6 +39,7 @@ from oncelog.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from tests.broker.coordinators.test_transactions import is_complete
+from tests.broker.metadata.test_topics import HeldSyncer
 
 E = ErrorCode
 
@@ -221,6 +224,47 @@ def test_offsets_of_a_topic_that_is_made_again_while_they_are_verified_are_not_t
             await eventually(lambda: is_complete(client, "x"))
             assert await committed(client) == -1
             second.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("version", [9, 10])
+@pytest.mark.parametrize("is_made_again", [False, True])
+@pytest.mark.parametrize("has_other", [False, True])
+def test_positions_of_a_topic_that_is_deleted_while_their_own_topic_is_made_are_not_stored(
+    tmp_path, version, is_made_again, has_other
+):
+    """The first commit waits for `__consumer_offsets`; what was known before that may be gone."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            for name in ("t", "other"):
+                await client.create(name)
+            request = commit_request(3)
+            if has_other:
+                request.topics.append(request.topics[0].replace(name="other"))
+            for topic in request.topics:
+                topic.topic_id = broker.metadata.topics[topic.name].topic_id
+            second, third = await Client.connect(broker), await Client.connect(broker)
+            before = broker.store._syncer
+            broker.store._syncer = syncer = HeldSyncer(before)
+            second.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
+            await syncer.held.wait()
+            if is_made_again:
+                topic = CreatableTopic(name="t", num_partitions=1, replication_factor=1)
+                third.send(CreateTopicsRequest(topics=[topic]))
+                await until(lambda: len(broker.server.tasks) == 2)
+            client.send(request, version)
+            await until(lambda: len(broker.server.tasks) == 2 + is_made_again)
+            assert "__consumer_offsets" not in broker.metadata.topics
+            broker.store._syncer = before
+            syncer.opened.set()
+            _, reply = await client.receive()
+            unknown = E.UNKNOWN_TOPIC_ID if version == 10 else E.UNKNOWN_TOPIC_OR_PARTITION
+            assert [each.partitions[0].error_code for each in reply.topics] == [unknown] + [E.NONE] * has_other
+            assert await committed(client) == -1
+            second.close()
+            third.close()
 
     run(work())
 

@@ -8,6 +8,8 @@ from typing import Any
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
+from oncelog.core.decision import NOTHING, Decision
+from oncelog.core.groups.coordinator import GroupCoordinator
 from oncelog.errors import ErrorCode
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.offset_commit import (
@@ -52,23 +54,37 @@ async def _commit(
     known: list[OffsetCommitRequestTopic],
     codes: dict[tuple[object, int], int],
 ) -> None:
-    message: OffsetCommitRequest = request.message.replace(topics=known)
+    message: OffsetCommitRequest = request.message
     by_id = request.api_version >= TOPIC_IDS_SINCE_VERSION
+
+    def decide(machine: GroupCoordinator, now_ms: int) -> Decision:
+        # Meanwhile a topic may have been deleted, and another one made under its name: these are no positions in that one.
+        there = [each for each in known if each.topic_id in node.metadata.topics_by_id]
+        if by_id:  # the answer for what is there comes over it
+            _refuse(known, ErrorCode.UNKNOWN_TOPIC_ID, codes, by_id=by_id)
+        if not there:
+            return NOTHING
+        return machine.commit_offsets(message.replace(topics=there), request.api_version, now_ms)
+
     try:
         await node.groups.admit(message.group_id)
         await node.groups.admit_offsets(
             message.group_id, _partitions(known), sum(len(each.partitions) for each in known)
         )
-        reply: OffsetCommitResponse = await node.groups.ask(
-            message.group_id, lambda machine, now_ms: machine.commit_offsets(message, request.api_version, now_ms)
-        )
+        reply: OffsetCommitResponse | None = await node.groups.ask(message.group_id, decide)
     except CoordinatorFailed as failed:
-        for asked in known:
-            codes |= {(_key(asked, by_id=by_id), each.partition_index): failed.error_code for each in asked.partitions}
+        _refuse(known, failed.error_code, codes, by_id=by_id)
         return
-    for topic in reply.topics:
+    for topic in reply.topics if reply is not None else ():
         key = topic.topic_id if by_id else topic.name
         codes |= {(key, each.partition_index): each.error_code for each in topic.partitions}
+
+
+def _refuse(
+    topics: list[OffsetCommitRequestTopic], code: ErrorCode, codes: dict[tuple[object, int], int], *, by_id: bool
+) -> None:
+    for asked in topics:
+        codes |= {(_key(asked, by_id=by_id), each.partition_index): code for each in asked.partitions}
 
 
 def _partitions(topics: list[OffsetCommitRequestTopic]) -> Iterator[TopicPartition]:
