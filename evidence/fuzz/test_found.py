@@ -40,7 +40,9 @@ def test_a_deletion_during_a_sync_takes_no_other_partition_offline(caplog):
             goes = asyncio.ensure_future(two.produce(f"goes{number}", 0, ["x"]))
             stays = asyncio.ensure_future((Session(await Client.connect(network))).produce("stays", 0, ["y"]))
             await asyncio.sleep(0.0005 * number)
-            await one.client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=f"goes{number}")]), 6)
+            await one.client.call(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name=f"goes{number}")], timeout_ms=5_000), 6
+            )
             await asyncio.gather(goes, return_exceptions=True)
             assert await stays == number
         await broker.stop()

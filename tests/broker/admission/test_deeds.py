@@ -192,10 +192,13 @@ def configs(name):
 
 UNANSWERED = {
     "delete-topics": (
-        lambda _: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]),
+        lambda _: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000),
         "delete topics 't'",
     ),
-    "delete-topics by name": (lambda _: DeleteTopicsRequest(topic_names=["t", "u"]), "delete topics 't', 'u'"),
+    "delete-topics by name": (
+        lambda _: DeleteTopicsRequest(topic_names=["t", "u"], timeout_ms=5_000),
+        "delete topics 't', 'u'",
+    ),
     "delete-groups": (lambda _: DeleteGroupsRequest(groups_names=["g"]), "delete groups 'g'"),
     "incremental-alter-configs": (
         lambda _: IncrementalAlterConfigsRequest(resources=configs("t")),

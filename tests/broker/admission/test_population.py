@@ -74,7 +74,9 @@ def test_topics_and_partitions_are_bounded(tmp_path):
             assert broker.metrics.limit_hits("oncelog.max.partitions") == 1
             assert await create("b", 3) == E.NONE
             assert await create("c", 1) == E.POLICY_VIOLATION
-            grown = CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)])
+            grown = CreatePartitionsRequest(
+                topics=[CreatePartitionsTopic(name="a", count=3, assignments=None)], timeout_ms=5_000
+            )
             assert (await client.call(grown)).results[0].error_code == E.POLICY_VIOLATION
             reply = await client.call(MetadataRequest(topics=[MetadataRequestTopic(name="automatic")]), 12)
             assert reply.topics[0].error_code != E.NONE

@@ -179,7 +179,7 @@ def test_mutations_over_their_quota_are_refused_or_wait(tmp_path):
             assert (code, throttle_ms > 0) == (E.NONE, True), "an older client knows no such error"
             move(throttle_ms)
             states = [DeleteTopicState(name="d"), DeleteTopicState(name="nosuch")]
-            reply = await client.call(DeleteTopicsRequest(topics=states))
+            reply = await client.call(DeleteTopicsRequest(topics=states, timeout_ms=5_000))
             assert {each.name: E(each.error_code) for each in reply.responses} == {
                 "d": E.NONE,
                 "nosuch": E.UNKNOWN_TOPIC_OR_PARTITION,

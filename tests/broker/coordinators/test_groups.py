@@ -311,7 +311,7 @@ def test_offsets_of_a_deleted_topic_go_with_it(tmp_path):
         async with broker_and_client(tmp_path) as (_, client):
             await client.create("t")
             await client.call(commit_request(7), 8)
-            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
             await client.create("t")
             assert await committed(client) == -1
 

@@ -309,7 +309,7 @@ def test_deleting_a_topic_does_not_keep_its_transaction_from_ending(tmp_path):
             producer = await client.init("x")
             for topic in ("gone", "kept"):
                 await client.produce(topic, "v", producer=producer, sequence=0, transactional_id="x")
-            deleted = await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")]))
+            deleted = await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="gone")], timeout_ms=5_000))
             assert deleted.responses[0].error_code == E.NONE
             await client.end("x", producer, commit=True)
             await eventually(lambda: is_complete(client, "x"))

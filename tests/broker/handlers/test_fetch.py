@@ -65,7 +65,7 @@ def test_a_parked_fetch_hears_that_its_topic_is_gone(tmp_path):
             reader = await Client.connect(broker)
             reader.send(fetch_request("t", 0, committed=True, wait_ms=60_000), 12)
             await eventually(lambda: is_parked(broker))
-            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
             _, reply = await reader.receive()
             assert reply.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
             reader.close()

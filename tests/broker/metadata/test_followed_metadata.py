@@ -17,6 +17,7 @@ from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_leader import MetadataLeader
 from oncelog.broker.metadata.metadata_store import ControllerAway, MetadataStore
 from oncelog.core.metadata.cluster import Topic
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.network import LOCAL, RealNetwork
 from oncelog.host.tasks import Tasks
@@ -284,6 +285,43 @@ def test_a_controller_that_does_not_answer_is_waited_for_a_while(monkeypatch: py
                 assert refusal.error_code is ErrorCode.NOT_CONTROLLER
             monkeypatch.undo()
             await change(follower, topic(1))
+
+    run(work())
+
+
+def test_who_does_not_wait_so_long_for_the_controller_costs_nobody_the_connection() -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            link = follower._link
+            async with found.store.changing():
+                for timeout_ms in (1, 1, 0):  # for the controller's turn, behind that question, and not at all
+                    with pytest.raises(ChangeTimedOut):
+                        async with follower.changing(timeout_ms):
+                            pytest.fail("it is not its turn")
+            await change(follower, topic(1))
+            await change(found.store, topic(2))
+            assert follower._link is link
+            await until(lambda: set(follower.metadata.topics) == {"t1", "t2"})
+
+    run(work())
+
+
+def test_a_change_whose_asker_has_gone_before_its_turn_gives_the_turn_back() -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            link = follower._link
+            async with found.store.changing():
+                asking = found.tasks.start(change(follower, topic(1)))
+                assert link is not None
+                await until(lambda: link.was_asked)
+                asking.cancel()
+                await asyncio.wait((asking,))
+            await change(found.store, topic(2))
+            await change(follower, topic(3))
+            assert follower._link is link
+            assert set(found.store.metadata.topics) == {"t2", "t3"}
 
     run(work())
 

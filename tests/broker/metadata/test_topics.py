@@ -32,7 +32,9 @@ TOPIC, BROKER = 2, 4
 
 
 def delete_request(names):
-    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in names], topic_names=names)
+    return DeleteTopicsRequest(
+        topics=[DeleteTopicState(name=name) for name in names], topic_names=names, timeout_ms=5_000
+    )
 
 
 def test_many_topics_are_deleted_with_one_sync_whatever_becomes_of_one(tmp_path, monkeypatch, caplog):
@@ -174,7 +176,7 @@ def test_a_recreated_topic_is_another_one(tmp_path):
                 DeleteTopicState(name="nosuch"),
                 DeleteTopicState(name=None, topic_id=b"x" * 16),
             ]
-            reply = await client.call(DeleteTopicsRequest(topics=states))
+            reply = await client.call(DeleteTopicsRequest(topics=states, timeout_ms=5_000))
             assert [each.error_code for each in reply.responses] == [
                 E.NONE,
                 E.UNKNOWN_TOPIC_OR_PARTITION,
@@ -195,7 +197,9 @@ def test_internal_topics_are_not_for_clients(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (_, client):
             await client.init("x")
-            reply = await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")]))
+            reply = await client.call(
+                DeleteTopicsRequest(topics=[DeleteTopicState(name="__transaction_state")], timeout_ms=5_000)
+            )
             assert reply.responses[0].error_code == E.INVALID_REQUEST
             assert (await client.produce("__transaction_state", "x")).error_code == E.INVALID_TOPIC_EXCEPTION
 
@@ -209,7 +213,7 @@ def test_partitions_can_only_be_added(tmp_path):
             codes = []
             for name, count in (("t", 4), ("t", 4), ("t", 1), ("nosuch", 9)):
                 asked = CreatePartitionsTopic(name=name, count=count, assignments=None)
-                reply = await client.call(CreatePartitionsRequest(topics=[asked]))
+                reply = await client.call(CreatePartitionsRequest(topics=[asked], timeout_ms=5_000))
                 codes.append(reply.results[0].error_code)
             assert codes == [E.NONE, E.INVALID_PARTITIONS, E.INVALID_PARTITIONS, E.UNKNOWN_TOPIC_OR_PARTITION]
             assert broker.metadata.topics["t"].partition_count == 4
@@ -464,5 +468,83 @@ def test_a_configuration_whose_change_nobody_waits_for_is_in_force_all_the_same(
             resource = AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[change])
             await asked_by_one_who_goes(broker, IncrementalAlterConfigsRequest(resources=[resource]))
             assert (await client.produce("t", "x" * 200)).error_code == E.MESSAGE_TOO_LARGE
+
+    run(work())
+
+
+def new_topics(*names):
+    return [CreatableTopic(name=name, num_partitions=1, replication_factor=1) for name in names]
+
+
+def more_partitions(*names):
+    return [CreatePartitionsTopic(name=name, count=2, assignments=None) for name in names]
+
+
+def change_requests(timeout_ms):
+    """Of topics, each with what it names."""
+    deleted = [DeleteTopicState(name="t"), DeleteTopicState(name="t"), DeleteTopicState(topic_id=bytes(15) + b"1")]
+    return [
+        (CreateTopicsRequest(topics=new_topics("a", "b/", "b/"), timeout_ms=timeout_ms), 7, ["a", "b/", "b/"]),
+        (CreateTopicsRequest(topics=new_topics("c"), timeout_ms=timeout_ms, validate_only=True), 7, ["c"]),
+        (DeleteTopicsRequest(topics=deleted, timeout_ms=timeout_ms), 6, ["t", "t", None]),
+        (DeleteTopicsRequest(topic_names=["t", "z"], timeout_ms=timeout_ms), 5, ["t", "z"]),
+        (CreatePartitionsRequest(topics=more_partitions("t", "z"), timeout_ms=timeout_ms), 3, ["t", "z"]),
+    ]
+
+
+def results_of(reply):
+    for name in ("topics", "responses", "results"):
+        if hasattr(reply, name):
+            return getattr(reply, name)
+    raise AssertionError(reply)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, -(2**31)])
+def test_who_leaves_no_time_is_told_so(tmp_path, timeout_ms):
+    """As Apache Kafka's controller does, whatever is asked; only UpdateFeatures goes without."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            offset = broker.store.end_offset
+            for request, version, names in change_requests(timeout_ms):
+                results = results_of(await client.call(request, version))
+                assert [(each.name, each.error_code, each.error_message) for each in results] == [
+                    (name, E.REQUEST_TIMED_OUT, None) for name in names
+                ]
+            reply = await client.call(UpdateFeaturesRequest(timeout_ms=timeout_ms, feature_updates=[]), 1)
+            assert reply.error_code == E.NONE
+            assert broker.store.end_offset == offset
+
+    run(work())
+
+
+def test_who_waits_for_a_turn_longer_than_it_wants_is_told_so_and_nothing_is_done(tmp_path):
+    """One sync that hung held every change for ever. What has begun is waited for: it may be done."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            before = broker.store._syncer
+            broker.store._syncer = syncer = HeldSyncer(before)
+            begun, waiting = await Client.connect(broker), await Client.connect(broker)
+            begun.send(CreateTopicsRequest(topics=new_topics("begun"), timeout_ms=1))
+            await syncer.held.wait()
+            for request, version, names in change_requests(1):
+                results = results_of(await client.call(request, version))
+                assert [each.error_code for each in results] == [E.REQUEST_TIMED_OUT] * len(names)
+            update = FeatureUpdateKey(feature="transaction.version", max_version_level=1, upgrade_type=2)
+            reply = await client.call(UpdateFeaturesRequest(timeout_ms=1, feature_updates=[update]), 1)
+            assert reply.error_code == E.REQUEST_TIMED_OUT
+            waiting.send(CreateTopicsRequest(topics=new_topics("patient"), timeout_ms=60_000))
+            await until(lambda: len(broker.server.tasks) == 2)
+            broker.store._syncer = before
+            syncer.opened.set()
+            for each in (begun, waiting):
+                _, reply = await each.receive()
+                assert reply.topics[0].error_code == E.NONE
+                each.close()
+            assert set(broker.metadata.topics) == {"t", "begun", "patient"}
+            assert broker.metadata.topics["t"].partition_count == 1
 
     run(work())

@@ -83,7 +83,7 @@ def test_of_a_deleted_partition_nothing_is_kept(tmp_path, policy):
             await client.produce("t", "b", acks=1)
             partition = weakref.ref(broker.partitions.existing(T))
             assert partition() is not None
-            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")]))
+            await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000))
             assert await list_offset(client, -1) == E.UNKNOWN_TOPIC_OR_PARTITION
             gc.collect()
             assert partition() is None

@@ -14,9 +14,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import cast
 
-from oncelog.broker.metadata.metadata_store import ControllerAway, OnChange, batch_of, records_in
+from oncelog.broker.metadata.metadata_store import (
+    ControllerAway,
+    OnChange,
+    batch_of,
+    records_in,
+    take_turn,
+)
 from oncelog.core.metadata.cluster import ClusterMetadata, removed_topics
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.network import ConnectFailed, Network
@@ -163,19 +169,45 @@ class FollowedMetadata:
         return self._next_offset
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[ClusterMetadata]:
+    async def changing(self, timeout_ms: int | None = None) -> AsyncIterator[ClusterMetadata]:
         """As of `MetadataStore`; where the controller stays away, what is decided inside cannot be appended.
 
         Whoever waits behind others does not wait for them first and then as long once more: `TURN_WAIT_S` are for both.
+        Raises ChangeTimedOut as `MetadataStore` does.
         """
         began = asyncio.get_running_loop().time()
-        async with self._lock:
-            await self.last_change_over()
-            self._in_turn = await self._turn(began + TURN_WAIT_S if self._is_away else None)
-            try:
-                yield self.metadata
-            finally:
-                self._end_turn()
+        await take_turn(self._lock, self.last_change_over, timeout_ms)
+        try:
+            asking = self._tasks.start(self._turn(began + TURN_WAIT_S if self._is_away else None))
+        except RuntimeError:  # the broker ends
+            self._lock.release()
+            raise
+        try:
+            # The question goes on without who waits no longer: to break it off would cost the connection.
+            await self._asked(asking, None if timeout_ms is None else began + timeout_ms / 1000)
+            self._in_turn = asking.result()
+        except BaseException:
+            asking.add_done_callback(self._turn_unused)
+            raise
+        try:
+            yield self.metadata
+        finally:
+            self._end_turn()
+            self._lock.release()
+
+    @staticmethod
+    async def _asked(asking: asyncio.Task[_Link | None], until: float | None) -> None:
+        try:
+            async with asyncio.timeout_at(until):
+                await asyncio.wait((asking,))
+        except TimeoutError:
+            raise ChangeTimedOut from None
+
+    def _turn_unused(self, asking: asyncio.Task[_Link | None]) -> None:
+        link = None if asking.cancelled() or asking.exception() else asking.result()
+        if link is not None:
+            link.send(Done())
+        self._lock.release()
 
     async def _turn(self, until: float | None) -> _Link | None:
         """The connection by which this may be changed now; None where the controller is away for longer than a restart takes.

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
@@ -54,6 +54,25 @@ OnChange = Callable[[Sequence[MetadataRecord], Sequence[Topic]], None]
 
 class ControllerAway(StorageError):
     """The process that keeps the cluster's metadata does not answer; whether a change was made may be unknown."""
+
+
+async def take_turn(
+    lock: asyncio.Lock, last_change_over: Callable[[], Awaitable[None]], timeout_ms: int | None
+) -> None:
+    """Hold `lock`, once the change before is over. Raises ChangeTimedOut; at once where `timeout_ms` leaves no time, as Apache
+    Kafka's controller does."""
+    if timeout_ms is not None and timeout_ms <= 0:
+        raise ChangeTimedOut
+    try:
+        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+            await lock.acquire()
+            try:
+                await last_change_over()
+            except BaseException:
+                lock.release()
+                raise
+    except TimeoutError:
+        raise ChangeTimedOut from None
 
 
 class MetadataStore:
@@ -158,11 +177,16 @@ class MetadataStore:
         return 0 if self._log is None else self._log.log_end_offset
 
     @asynccontextmanager
-    async def changing(self) -> AsyncIterator[ClusterMetadata]:
-        """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile."""
-        async with self._lock:
-            await self.last_change_over()
+    async def changing(self, timeout_ms: int | None = None) -> AsyncIterator[ClusterMetadata]:
+        """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile.
+
+        Raises ChangeTimedOut where the turn has not come in `timeout_ms`; what is done in it takes as long as it takes.
+        """
+        await take_turn(self._lock, self.last_change_over, timeout_ms)
+        try:
             yield self.metadata
+        finally:
+            self._lock.release()
 
     async def last_change_over(self) -> None:
         """Until the last change is over: where its caller was cancelled, it goes on."""

@@ -19,6 +19,10 @@ class Refusal:
     limit: str = ""
 
 
+class ChangeTimedOut(Exception):
+    """The turn to change the cluster's metadata did not come in time: nothing was changed, and nothing will be."""
+
+
 def limit_refusal(limit: str, count_max: int, what: str) -> Refusal:
     """The refusal of one more than `limit` allows."""
     return Refusal(ErrorCode.POLICY_VIOLATION, f"There would be more than {count_max} {what} ({limit}).", limit)

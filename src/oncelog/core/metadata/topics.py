@@ -193,13 +193,16 @@ def partitions_result(asked: CreatePartitionsTopic, refusal: Refusal | None) -> 
     return CreatePartitionsTopicResult(name=asked.name, error_code=refusal.error_code, error_message=refusal.message)
 
 
+def states_to_delete(request: DeleteTopicsRequest, version: int) -> Sequence[DeleteTopicState]:
+    """What DeleteTopics asks for, in its order."""
+    return request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
+
+
 def delete_topics(
     metadata: ClusterMetadata, request: DeleteTopicsRequest, version: int, *, is_enabled: bool
 ) -> tuple[list[tuple[Topic, RemoveTopicRecord]], list[DeletableTopicResult]]:
     """The topics that may be deleted, and every result, in the order of the request."""
-    states: Sequence[DeleteTopicState] = (
-        request.topics if version >= 6 else [DeleteTopicState(name=name) for name in request.topic_names]
-    )
+    states = states_to_delete(request, version)
     found: list[tuple[Topic, RemoveTopicRecord]] = []
     results: list[DeletableTopicResult] = []
     seen: set[bytes] = set()

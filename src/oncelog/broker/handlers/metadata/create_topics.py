@@ -10,7 +10,7 @@ from typing import Any
 from oncelog.broker.config.config_view import CreatedTopicConfigs
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
 from oncelog.core.metadata.topic_configs import collision
 from oncelog.core.metadata.topics import NewTopic, create_topic
 from oncelog.errors import ErrorCode
@@ -31,15 +31,26 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, CreateTopicsResp
 
 
 async def _handle(node: Node, message: CreateTopicsRequest) -> CreateTopicsResponse:
-    return CreateTopicsResponse(topics=await create(node, message.topics, is_only_checked=message.validate_only))
+    try:
+        results = await create(
+            node, message.topics, is_only_checked=message.validate_only, timeout_ms=message.timeout_ms
+        )
+    except ChangeTimedOut:
+        results = [
+            CreatableTopicResult(
+                name=topic.name, error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None, configs=[]
+            )
+            for topic in message.topics
+        ]
+    return CreateTopicsResponse(topics=results)
 
 
 async def create(
-    node: Node, topics: list[CreatableTopic], *, is_only_checked: bool = False
+    node: Node, topics: list[CreatableTopic], *, is_only_checked: bool = False, timeout_ms: int | None = None
 ) -> list[CreatableTopicResult]:
-    """Create these; each has its own result."""
+    """Create these; each has its own result. Raises ChangeTimedOut."""
     names = Counter(topic.name for topic in topics)
-    async with node.store.changing():
+    async with node.store.changing(timeout_ms):
         results = [
             _refused(name, Refusal(ErrorCode.INVALID_REQUEST, "Duplicate topic name."))
             for name, count in names.items()

@@ -7,9 +7,10 @@ from typing import Any
 
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
-from oncelog.core.metadata.topics import delete_topics
+from oncelog.core.metadata.refusal import ChangeTimedOut
+from oncelog.core.metadata.topics import delete_topics, states_to_delete
 from oncelog.errors import ErrorCode
-from oncelog.wire.messages.delete_topics import DeleteTopicsResponse
+from oncelog.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsResponse
 
 
 def handle(node: Node, request: Request) -> Coroutine[Any, Any, DeleteTopicsResponse]:
@@ -18,7 +19,16 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, DeleteTopicsResp
 
 
 async def _handle(node: Node, request: Request) -> DeleteTopicsResponse:
-    async with node.store.changing():
+    try:
+        return await _delete(node, request)
+    except ChangeTimedOut:
+        late = DeletableTopicResult(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
+        asked = states_to_delete(request.message, request.api_version)
+        return DeleteTopicsResponse(responses=[late.replace(name=each.name, topic_id=each.topic_id) for each in asked])
+
+
+async def _delete(node: Node, request: Request) -> DeleteTopicsResponse:
+    async with node.store.changing(request.message.timeout_ms):
         found, results = delete_topics(
             node.metadata, request.message, request.api_version, is_enabled=node.config.delete_topic_enable
         )

@@ -14,6 +14,7 @@ from oncelog.core.metadata.features import (
     level_of,
     update_features,
 )
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode
 from oncelog.wire.log_records.cluster_metadata import FeatureLevelRecord
 from oncelog.wire.messages.update_features import UpdateFeaturesResponse
@@ -25,7 +26,16 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, UpdateFeaturesRe
 
 
 async def _handle(node: Node, request: Request) -> UpdateFeaturesResponse:
-    async with node.store.changing() as metadata:
+    try:
+        return await _update(node, request)
+    except ChangeTimedOut:
+        return UpdateFeaturesResponse(error_code=ErrorCode.REQUEST_TIMED_OUT, error_message=None)
+
+
+async def _update(node: Node, request: Request) -> UpdateFeaturesResponse:
+    # Kafka reads no timeout here, so a client that gives none is not refused.
+    timeout_ms = request.message.timeout_ms
+    async with node.store.changing(timeout_ms if timeout_ms > 0 else node.config.request_timeout_ms) as metadata:
         update = update_features(
             request.message, request.api_version, metadata.features, node.transactions.two_phase_transactions()
         )
