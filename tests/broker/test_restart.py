@@ -567,6 +567,65 @@ def test_a_partition_whose_directory_is_gone_is_offline_until_it_is_put_back(tmp
     run(work())
 
 
+def test_a_partition_whose_directory_says_that_it_is_another_topics_is_offline_until_it_is_put_right(tmp_path, caplog):
+    """It was moved aside, and the partition began anew at offset 0, with nothing to see."""
+    directory = tmp_path / "data"
+
+    async def work():
+        async with broker_and_client(directory) as (_, client):
+            for topic in ("t", "u"):
+                await client.create(topic)
+                for value in "abc":
+                    await client.produce(topic, value)
+        right = (directory / "t-0" / "partition.metadata").read_bytes()
+        (directory / "t-0" / "partition.metadata").write_bytes((directory / "u-0" / "partition.metadata").read_bytes())
+        for _ in range(2):
+            caplog.clear()
+            async with broker_and_client(directory) as (broker, client):
+                assert broker.partitions.is_offline(TopicPartition("t", 0))
+                assert "t-0: is missing, but it was synced up to 3" in caplog.text
+                assert "t-0-stray had its name, and says that it is of another topic" in caplog.text
+                with pytest.raises(StorageError):
+                    broker.partitions.get(TopicPartition("t", 0))
+                assert await client.read("u") == ["a", "b", "c"]
+            assert not (directory / "t-0").exists()
+        (directory / "t-0-stray").rename(directory / "t-0")
+        (directory / "t-0" / "partition.metadata").unlink()
+        async with broker_and_client(directory) as (_, client):
+            assert await client.read("t") == ["a", "b", "c"]
+        assert (directory / "t-0" / "partition.metadata").read_bytes() == right
+
+    run(work())
+
+
+def test_a_file_where_a_partitions_directory_belongs_takes_that_partition_offline_alone(tmp_path, caplog):
+    """No start came past it."""
+    directory, kept = tmp_path / "data", tmp_path / "kept"
+
+    async def work():
+        async with broker_and_client(directory) as (_, client):
+            for topic in ("t", "u"):
+                await client.create(topic)
+                for value in "abc":
+                    await client.produce(topic, value)
+        (directory / "t-0").rename(kept)
+        (directory / "t-0").write_bytes(b"?")
+        for _ in range(2):
+            caplog.clear()
+            async with broker_and_client(directory) as (broker, client):
+                assert broker.partitions.is_offline(TopicPartition("t", 0))
+                assert "t-0 cannot be opened and stays offline" in caplog.text
+                assert await client.read("u") == ["a", "b", "c"]
+                broker.partitions.checkpoint()
+            assert (directory / "t-0").read_bytes() == b"?"
+        (directory / "t-0").unlink()
+        kept.rename(directory / "t-0")
+        async with broker_and_client(directory) as (_, client):
+            assert await client.read("t") == ["a", "b", "c"]
+
+    run(work())
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 def test_a_first_segment_that_is_gone_takes_its_partition_offline_until_it_is_put_back(tmp_path, caplog, is_clean):
     """The log start moved up in silence, and its readers with it."""

@@ -111,6 +111,11 @@ class _Move:
         moved = 0
         for index, path in there.items():
             found = partition_directories(self._files, path, metadata)
+            for name, reason in found.unreadable.items():
+                raise StorageError(
+                    f"{path}/{name} is no directory that can be read ({reason}): give it back its rights or restore it, and"
+                    f" start again with --processes {self._after}"
+                )
             put_away(self._files, path, found)
             for name in found.names:
                 target = leadership.leader_of(metadata.topics[name.topic], name.partition)

@@ -35,6 +35,11 @@ PartitionKey = tuple[bytes, int]  # topic id, partition
 Places = Callable[[PartitionKey], LogPlace | None]
 
 
+def keys_of(found: JournalFound) -> set[PartitionKey]:
+    """The partitions that it has something of. Raises StorageError."""
+    return {(piece.topic_id, piece.partition) for entry in found.entries() for piece in entry.pieces}
+
+
 def put_back(files: Files, found: JournalFound, place_of: Places, ends: dict[PartitionKey, int]) -> Iterator[PutBack]:
     """Write what the journal has and the data files may lack. What is given must be synced before the next is asked for; in the
     end `ends` has the end offset of each partition that the journal names.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
 
@@ -26,20 +27,28 @@ FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of the
 DAMAGED_BYTES_MAX = 2
 WAY_OUT = "restore it, or delete the topic (docs/runbook.md)"
 NOBODY = TopicPartition("", -1)
+_STRAY = re.compile(rf"(.+-\d+?)(?:\.\d+)?{STRAY_SUFFIX}")
 
 
 class Found(NamedTuple):
     """The partitions that have a directory; directories of deleted topics; others that have a partition's name."""
 
     names: list[TopicPartition]
-    unsaid: list[TopicPartition]  # of them, those that do not say whose they are
+    unsaid: list[TopicPartition]  # of them, those that do not say whose they are, or nothing that can be read
+    unreadable: dict[TopicPartition, str]  # no directory, or one that cannot be looked into; and why
     deleted: list[str]
     strays: list[str]
+    others: dict[
+        TopicPartition, bytes
+    ]  # of the strays, those of a partition that there is; the topic that they say they are of
 
-    def forget_past(self, known: dict[TopicPartition, int], metadata: ClusterMetadata) -> bool:
-        """Drop what was known of a deleted topic's partitions, and not of who has their names now; whether there was any."""
+    def forget_past(
+        self, known: dict[TopicPartition, int], metadata: ClusterMetadata, lost: Container[TopicPartition] = ()
+    ) -> bool:
+        """Drop what was known of a deleted topic's partitions, and not of who has their names now; whether there was any. The
+        `lost` are of today."""
         # (Thousands of partitions: each is looked up in a set, at every start.)
-        there = set(self.names)
+        there = {*self.names, *self.unreadable}
         gone = {
             *self.strays,
             *(each.removesuffix(DELETED_DIRECTORY_SUFFIX).rpartition(".")[0] for each in self.deleted),
@@ -47,39 +56,63 @@ class Found(NamedTuple):
 
         def is_past(name: TopicPartition) -> bool:
             # One that is missing without a trace was lost: whoever opens it must not begin anew in silence.
-            return metadata.topic_of(name) is None or (name not in there and str(name) in gone)
+            if metadata.topic_of(name) is None:
+                return True
+            return name not in there and name not in lost and str(name) in gone
 
         past = [name for name in known if is_past(name)]
         for name in past:
             del known[name]
         return bool(past)
 
+    def lost(self, metadata: ClusterMetadata, *, is_clean: bool) -> set[TopicPartition]:
+        """The partitions of which the checkpoints speak, although the directory that has their name is not theirs.
+
+        After a crash what they say may be of a deleted topic of that name, whose directory it is then: nobody knows its id any
+        more. One that is of another topic of today never was; and a clean stop says nothing of deleted topics.
+        """
+        if not self.others:
+            return set()
+        topic_ids = {topic.topic_id for topic in metadata.topics.values()}
+        return {name for name, owner in self.others.items() if is_clean or owner in topic_ids}
+
 
 def partition_directories(files: Files, data_directory: str, metadata: ClusterMetadata) -> Found:
     """Look through the data directory. Raises StorageError."""
     bring_back(files, data_directory)
-    found = Found([], [], [], [])
+    found = Found([], [], {}, [], [], {})
     for directory in files.list(data_directory):
-        path = f"{data_directory}/{directory}"
         if directory.endswith(DELETED_DIRECTORY_SUFFIX):
             found.deleted.append(directory)
-            continue
-        name = _named(directory)
-        if name is NOBODY:
-            continue
-        topic = metadata.topic_of(name)
-        owner = None if topic is None else _owner(files, path)
-        if topic is not None and owner and _is_damaged(owner, topic.topic_id):
-            _log.warning("%s is damaged: it says nearly the topic's id; written anew", metadata_path(path))
-            owner = b""
-        if topic is None or owner not in (None, b"", topic.topic_id):
-            # A deletion that a crash cut short, or metadata that was lost: a person may still want the data.
-            found.strays.append(directory)
-        else:
-            found.names.append(name)
-            if owner == b"":
-                found.unsaid.append(name)
+        elif (name := _named(directory)) is not NOBODY:
+            _judge(files, f"{data_directory}/{directory}", name, metadata, found)
     return found
+
+
+def _judge(files: Files, path: str, name: TopicPartition, metadata: ClusterMetadata, found: Found) -> None:
+    topic = metadata.topic_of(name)
+    owner = None if topic is None else _owner(files, path)
+    if topic is None:  # a deletion that a crash cut short, or metadata that was lost: a person may still want the data
+        found.strays.append(str(name))
+    elif not owner:
+        try:
+            files.list(path)
+        except StorageError as error:
+            found.unreadable[name] = str(error)
+            return
+        if owner is None:  # its name says whose it is, and nothing says otherwise
+            _log.warning("%s cannot be read; written anew: it is %s's", metadata_path(path), name.topic)
+        found.names.append(name)
+        found.unsaid.append(name)
+    elif owner == topic.topic_id:
+        found.names.append(name)
+    elif _is_damaged(owner, topic.topic_id):
+        _log.warning("%s is damaged: it says nearly the topic's id; written anew", metadata_path(path))
+        found.names.append(name)
+        found.unsaid.append(name)
+    else:
+        found.strays.append(str(name))
+        found.others[name] = owner
 
 
 def owners(files: Files, data_directory: str) -> dict[str, bytes]:
@@ -94,39 +127,105 @@ def settle(
     metadata: ClusterMetadata,
     known: Mapping[str, dict[TopicPartition, int]],
     store: Callable[[str, dict[TopicPartition, int]], None],
-) -> list[TopicPartition]:
-    """The partitions that have a directory. What checkpoint files (`known`, by name) say of deleted ones is forgotten, and
-    `store`d so, before it could be taken to be about others of their names. Raises StorageError."""
+    *,
+    is_clean: bool = False,
+    journaled: Callable[[], Container[tuple[bytes, int]]] = frozenset,
+) -> Found:
+    """What lies in the data directory, put in order. What checkpoint files (`known`, by name) say of deleted partitions is
+    forgotten, and `store`d so, before it could be taken to be about others of their names. `journaled` has the topic ids and
+    numbers of those that a journal has, which goes after this start: raises StorageError, with nothing changed, where it may be
+    all that has the records of one whose directory cannot be used."""
     found = partition_directories(files, data_directory, metadata)
+    lost = found.lost(metadata, is_clean=is_clean)
+    if lost or found.unreadable:
+        synced = {name for offsets in known.values() for name, offset in offsets.items() if offset > 0}
+        keys, ids = journaled(), {each.name: each.topic_id for each in metadata.topics.values()}
+        needed = [
+            each for each in sorted((lost & synced) | {*found.unreadable}) if (ids[each.topic], each.partition) in keys
+        ]
+        _refuse(data_directory, found, needed)
     for file_name, offsets in known.items():
-        if found.forget_past(offsets, metadata):
+        if found.forget_past(offsets, metadata, lost):
             store(file_name, offsets)
     put_away(files, data_directory, found)
     for name in found.unsaid:
         content = partition_metadata_to_bytes(metadata.topics[name.topic].topic_id)
         files.replace_whole(metadata_path(f"{data_directory}/{name}"), content)
-    return found.names
+    return found
+
+
+def _refuse(data_directory: str, found: Found, needed: list[TopicPartition]) -> None:
+    for name in needed:
+        path = f"{data_directory}/{name}"
+        if name in found.unreadable:
+            raise StorageError(f"{path} is no directory that can be read: {found.unreadable[name]}")
+        raise StorageError(
+            f"{path} is not of the topic {name.topic} by its partition.metadata, but {name} was synced before: put the right"
+            f" directory there, or, if this one's records are {name}'s, remove {metadata_path(path)}"
+        )
 
 
 def missing(
-    data_directory: str, recovery_points: Mapping[TopicPartition, int], there: Container[TopicPartition], led: Led
+    files: Files,
+    data_directory: str,
+    recovery_points: Mapping[TopicPartition, int],
+    there: Container[TopicPartition],
+    led: Led,
 ) -> dict[TopicPartition, str]:
-    """What was written and synced, and has no directory any more; and what to say of it."""
-    return {
-        name: f"{data_directory}/{name}: is missing, but it was synced up to {offset}: {WAY_OUT}"
+    """What was written and synced, and has no directory any more; and what to say of it. Raises StorageError."""
+    lost = {
+        name: (offset, topic.topic_id)
         for name, offset in sorted(recovery_points.items())
-        if offset > 0 and name not in there and led.topic_of(name) is not None
+        if offset > 0 and name not in there and (topic := led.topic_of(name)) is not None
     }
+    strays = [each for each in files.list(data_directory) if each.endswith(STRAY_SUFFIX)] if lost else []
+    owned = [(f"{data_directory}/{each}", *_stray_of(files, data_directory, each)) for each in strays]
+    return {
+        name: f"{data_directory}/{name}: is missing, but it was synced up to {offset}: {_told(name, topic_id, owned)}{WAY_OUT}"
+        for name, (offset, topic_id) in lost.items()
+    }
+
+
+def _stray_of(files: Files, data_directory: str, directory: str) -> tuple[str, bytes | None]:
+    """What a stray was called, and the id of the topic that it says it is of."""
+    found = _STRAY.fullmatch(directory)
+    return found[1] if found else directory, _owner(files, f"{data_directory}/{directory}")
+
+
+def _told(name: TopicPartition, topic_id: bytes, strays: list[tuple[str, str, bytes | None]]) -> str:
+    """What of the strays may be the partition's."""
+    told = ""
+    for path, was, owner in strays:
+        if owner == topic_id and was.rpartition("-")[2] == str(name.partition):
+            told += f"{path} says that it is of this topic: rename it to {name} if it is; "
+        elif was == str(name):
+            told += (
+                f"{path} had its name, and says that it is of another topic (if it is {name} after all, remove its"
+                " partition.metadata and rename it back); "
+            )
+    return told
 
 
 def put_away(files: Files, data_directory: str, found: Found) -> None:
     """Remove what was deleted, and move strays aside, durably: a topic of that name may be made. Raises StorageError."""
     for directory in found.deleted:
-        files.remove_directory(f"{data_directory}/{directory}")
+        _remove(files, f"{data_directory}/{directory}")
     for directory in found.strays:
         move_aside(files, f"{data_directory}/{directory}")
     if found.strays:
         files.sync_directory(data_directory)
+
+
+def _remove(files: Files, path: str) -> None:
+    try:
+        files.list(path)
+    except StorageError as error:
+        try:
+            files.remove(path)  # a file that lay where a partition's directory belongs
+        except StorageError:
+            _log.warning("%s is of a deleted topic, and cannot be removed (%s): remove it", path, error)
+        return
+    files.remove_directory(path)
 
 
 def deleted_directory(name: TopicPartition, topic_id: str) -> str:
@@ -147,7 +246,7 @@ def move_aside(files: Files, path: str) -> None:
     suffixes = (f"{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
     free = (f"{parent}/{_renamed(directory, each)}" for each in suffixes)
     moved = next(each for each in free if not files.exists(each))
-    _log.warning("%s belongs to no topic; moved aside as %s (docs/runbook.md)", path, moved)
+    _log.warning("%s belongs to no topic, or not to that of its name; moved aside as %s (docs/runbook.md)", path, moved)
     files.rename(path, moved)
 
 

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions.checkpoints import NO_JOURNAL, Checkpoints, JournalEnd
@@ -44,7 +44,7 @@ from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_S
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
-from oncelog.log.journal_replay import LogPlace, PartitionKey, put_back
+from oncelog.log.journal_replay import LogPlace, PartitionKey, keys_of, put_back
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
@@ -59,6 +59,7 @@ TOGETHER_MAX = 64
 OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
 STEP_PARTITIONS = 32  # whose recovery points are noted as stored before others have their turn
+UNREADABLE_WAY_OUT = "stop the broker, give it its rights or restore it, or delete the topic (docs/runbook.md)"
 WAY_OUT = "stop the broker and restore its files from a copy, or send what is left to another topic (docs/runbook.md)"
 
 
@@ -177,9 +178,13 @@ class Partitions:
             self._windows.read()
         except CorruptIndex as error:
             _log.warning("%s; what was in flight over two crashes in a row is not recognised when it is retried", error)
-        directories = dict.fromkeys(
-            settle(self._files.files, self._directory, self._metadata, checkpoints.by_file(), checkpoints.write_now)
+        found = settle(
+            *(self._files.files, self._directory, self._metadata, checkpoints.by_file(), checkpoints.write_now),
+            is_clean=is_clean,
+            journaled=lambda: keys_of(journal) if journal is not None else frozenset(),
         )
+        directories = dict.fromkeys(found.names)
+        self._note_unreadable(found.unreadable)
         if directories:
             checkpoints.tell_missing()
         if (problem := self._aborted.read()) is not None:
@@ -228,8 +233,18 @@ class Partitions:
         self._files.close_idle()
         report.ended()
 
-    def _note_missing(self, there: Container[TopicPartition]) -> None:
-        lost = missing(self._directory, self._checkpoints.synced_ends(), there, self.led)
+    def _note_unreadable(self, unreadable: Mapping[TopicPartition, str]) -> None:
+        for name, why in unreadable.items():
+            if self.led.topic_of(name) is not None:
+                reason = f"{self._directory}/{name} is no directory that can be read: {why}"
+                self._damaged[name] = reason
+                _log.critical(
+                    "partition %s cannot be opened and stays offline: %s; %s", name, reason, UNREADABLE_WAY_OUT
+                )
+
+    def _note_missing(self, there: Iterable[TopicPartition]) -> None:
+        known = {*there, *self._damaged}
+        lost = missing(self._files.files, self._directory, self._checkpoints.synced_ends(), known, self.led)
         for name, reason in lost.items():
             _log.critical("partition %s is damaged and stays offline: %s", name, reason)
         self._damaged |= lost
