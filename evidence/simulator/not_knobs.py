@@ -102,7 +102,7 @@ NAMED: dict[str, str] = {
     "oncelog.broker.metadata.topics.NAMED_MAX": SAID,
     "oncelog.broker.coordinators.transactions.NAMED_MAX": SAID,
     "oncelog.broker.partitions.partition_directories.FILE_NAME_BYTES_MAX": "what file systems take",
-    "oncelog.broker.partitions.partition_directories.DAMAGED_BYTES_MAX": "what one damaged character of a file changes",
+    "oncelog.log.checkpoint_files.DAMAGED_BYTES_MAX": "what one damaged character of a file changes",
     "oncelog.broker.partitions.local_partition.DAMAGE_SAID_MAX": SAID,
     "oncelog.broker.partitions.recovery_progress.QUIET_MS": SAID,
     "oncelog.broker.partitions.recovery_progress.PAUSE_MS": SAID,

@@ -26,6 +26,7 @@ OFFLINE_CUTS = "offline-cut-offset-checkpoint"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_BYTES = b'{"version":0,"brokerEpoch":-1}'
 PARTITION_METADATA = "partition.metadata"
+DAMAGED_BYTES_MAX = 2
 
 
 def offsets_to_bytes(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -83,6 +84,13 @@ def partition_metadata_from_bytes(data: bytes) -> bytes:
     if fields.get("version") != "0" or len(topic_id) != 16:
         raise CorruptIndex(f"{PARTITION_METADATA}: {data!r}")
     return topic_id
+
+
+def is_nearly(owner: bytes, topic_id: bytes) -> bool:
+    """Whether an id is a topic's but for a byte or two (a character of the file): ids are drawn, no two are so near."""
+    return (
+        owner != topic_id and sum(one != other for one, other in zip(owner, topic_id, strict=True)) <= DAMAGED_BYTES_MAX
+    )
 
 
 def create_partition_directory(files: Files, data_directory: str, partition: TopicPartition, topic_id: bytes) -> str:

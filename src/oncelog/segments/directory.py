@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import field
 
-from oncelog.errors import CorruptIndex
+from oncelog.errors import CorruptIndex, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import (
     CLEAN_SHUTDOWN,
@@ -23,6 +23,7 @@ from oncelog.log.failed_sync import MOVED_DIRECTORY
 from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
 from oncelog.log.leftovers import DELETED_DIRECTORY_SUFFIX, STRAY_SUFFIX, base_offset_of
 from oncelog.segments.source import Source
+from oncelog.segments.topic_ids import of_others
 from oncelog.types import TopicPartition
 
 META = "meta.properties"
@@ -88,7 +89,14 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     for name in names:
         if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
             inner = f"{path}/{name}"
-            _add_partition(found, inner, source.list(inner), checkpoints)
+            try:
+                inside = source.list(inner)
+            except StorageError as error:
+                found.problems.append((inner, f"it is no directory that can be read: {error}"))
+                continue
+            _add_partition(found, inner, inside, checkpoints)
+    if found.is_oncelog and not is_running:
+        _judge_owners(source, found, checkpoints)
     if found.is_clean or (found.is_oncelog and not is_running):
         ends = checkpoints.ends() if found.is_clean else checkpoints.recovery_points
         # A deletion that was cut short, before the checkpoints had it; a start that was, which moves directories and back.
@@ -99,6 +107,13 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
         found.lost = {where: end for where, end in sorted(ends.items()) if end > 0 and str(where) not in here}
     _note_state(found, names)
     return found
+
+
+def _judge_owners(source: Source, found: DataDirectory, checkpoints: _Checkpoints) -> None:
+    synced = [each.where for each in found.partitions if checkpoints.recovery_points.get(each.where, 0) > 0]
+    for where, text in of_others(source, found.path, synced, is_clean=found.is_clean).items():
+        end = f"but {where} was synced up to {checkpoints.recovery_points[where]}"
+        found.problems.append((f"{found.path}/{where}", f"{text}, {end}: a start takes it offline (docs/runbook.md)"))
 
 
 def _note_state(found: DataDirectory, names: list[str]) -> None:

@@ -143,3 +143,30 @@ def test_checkpoints_that_cannot_be_read_accuse_no_log(data: pathlib.Path, name:
     (data / name).write_bytes(b"no checkpoint")
     result = oncelog("dump-log", data, "--problems-only", "-o", "json")
     assert [os.path.basename(row["file"]) for row in json.loads(result.stdout)] == [name]
+
+
+def test_a_directory_that_says_that_it_is_another_topics(data: pathlib.Path) -> None:
+    """The next start takes its partition offline; the metadata of the cluster tells it beforehand."""
+    with TestBroker(data_dir=str(data)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("u")
+        cli("produce", "u", stdin="a\n")
+    shutil.copy(data / "u-0" / "partition.metadata", data / "t-0" / "partition.metadata")
+    assert problems(data) == [("t-0", 0, 4)]
+    told = oncelog("dump-log", data, "--problems-only").stdout
+    assert "t-0: its partition.metadata says that it is of the topic u, but t-0 was synced up to 5" in told
+    result = oncelog("reconcile", data, "--exit-code")
+    assert result.exit_code == 3
+    assert "its partition.metadata says that it is of the topic u, but t-0 was synced up to 5" in result.stdout
+
+
+def test_a_file_in_the_place_of_a_directory(data: pathlib.Path) -> None:
+    shutil.rmtree(data / "t-0")
+    with TestBroker(data_dir=str(data)) as broker:
+        Cli(broker.bootstrap_servers).create("u")
+        Cli(broker.bootstrap_servers)("produce", "u", stdin="a\n")
+    (data / "t-0").write_text("?")
+    assert problems(data) == [("t-0", 0, 4)]
+    result = oncelog("reconcile", data, "--exit-code")
+    assert result.exit_code == 3
+    assert "it is no directory that can be read" in result.stdout

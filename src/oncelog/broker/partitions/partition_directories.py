@@ -12,6 +12,7 @@ from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Led
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import (
+    is_nearly,
     metadata_path,
     partition_metadata_from_bytes,
     partition_metadata_to_bytes,
@@ -24,7 +25,6 @@ from oncelog.types import TopicPartition
 _log = logging.getLogger("oncelog.partitions")
 
 FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
-DAMAGED_BYTES_MAX = 2
 WAY_OUT = "restore it, or delete the topic (docs/runbook.md)"
 NOBODY = TopicPartition("", -1)
 _STRAY = re.compile(rf"(.+-\d+?)(?:\.\d+)?{STRAY_SUFFIX}")
@@ -106,7 +106,7 @@ def _judge(files: Files, path: str, name: TopicPartition, metadata: ClusterMetad
         found.unsaid.append(name)
     elif owner == topic.topic_id:
         found.names.append(name)
-    elif _is_damaged(owner, topic.topic_id):
+    elif is_nearly(owner, topic.topic_id):
         _log.warning("%s is damaged: it says nearly the topic's id; written anew", metadata_path(path))
         found.names.append(name)
         found.unsaid.append(name)
@@ -255,13 +255,6 @@ def _named(directory: str) -> TopicPartition:
     if not dash or not (index.isascii() and index.isdigit()) or topic_name == "__cluster_metadata":
         return NOBODY
     return TopicPartition(topic_name, int(index))
-
-
-def _is_damaged(owner: bytes, topic_id: bytes) -> bool:
-    """Whether an id is the topic's but for a byte or two (a character of the file): ids are drawn, no two are so near."""
-    return (
-        owner != topic_id and sum(one != other for one, other in zip(owner, topic_id, strict=True)) <= DAMAGED_BYTES_MAX
-    )
 
 
 def _owner(files: Files, path: str) -> bytes | None:

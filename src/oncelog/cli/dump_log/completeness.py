@@ -13,9 +13,11 @@ from itertools import pairwise
 
 from oncelog.cli.dump_log.files import Damage, Item, base_offset_of, opened, problem, walked
 from oncelog.errors import CorruptIndex
+from oncelog.host.read_only_files import ReadOnlyFiles
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log import checkpoint_files
 from oncelog.log.failed_sync import ANEW_SUFFIX, MOVED_DIRECTORY
+from oncelog.segments.topic_ids import of_others
 from oncelog.types import TopicPartition
 
 _PARTITION = re.compile(r"([^.].*)-(\d{1,10})")
@@ -110,12 +112,25 @@ def _lost_partitions(path: str) -> Iterator[Item]:
     for moved in (f"{path}/{MOVED_DIRECTORY}", f"{path}/{MOVED_DIRECTORY}{ANEW_SUFFIX}"):
         if os.path.isdir(moved):  # the next start brings them back
             excused.update(os.listdir(moved))
+    here = [each for each in checkpoints.synced_ends if str(each) in names]
+    others = of_others(ReadOnlyFiles(), path, here, is_clean=checkpoints.is_clean) if checkpoints.is_oncelog else {}
     for where, end_offset in sorted(checkpoints.synced_ends.items()):
         name, start_offset = str(where), (checkpoints.log_starts or {}).get(where, 0)
         if end_offset <= start_offset or name in excused or where.topic == _METADATA_TOPIC:
             continue
         if name not in names:
             text = f"is missing, but it was synced up to {end_offset}"
+            yield _gone(f"{path}/{name}", text, start_offset, end_offset)
+        elif where in others:
+            text = f"{others[where]}, but {name} was synced up to {end_offset}"
+            yield problem(
+                f"{path}/{name}",
+                f"{text}: put the right directory there, or remove that file if the records are {name}'s (docs/runbook.md)",
+                first_offset=start_offset,
+                last_offset=end_offset - 1,
+            )
+        elif not os.path.isdir(f"{path}/{name}"):
+            text = f"is no directory, but {name} was synced up to {end_offset}"
             yield _gone(f"{path}/{name}", text, start_offset, end_offset)
 
 
