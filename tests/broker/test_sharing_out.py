@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from evidence.world.broker import broker_and_client, run
 from evidence.world.files import Keep, PowerCut, SimFiles, SimSyncer
-from evidence.world.processes import brokers_in_a_row
+from evidence.world.processes import BrokersInARow, brokers_in_a_row
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
@@ -172,3 +173,66 @@ def test_what_is_wrong_with_the_directory_s_own_file_names_it(tmp_path: Path) ->
     (tmp_path / "meta.properties").write_text("garbage\n")
     with pytest.raises(ConfigInvalid, match=r"meta\.properties: line 1: expected key=value"):
         share_out(real_host(), str(tmp_path), None)
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize("is_emptied", [True, False])
+def test_a_process_whose_directory_is_gone_is_missed(tmp_path: Path, is_clean: bool, is_emptied: bool) -> None:
+    """Its partitions began anew, empty, and nothing said so."""
+    directory, kept, there = tmp_path / "data", tmp_path / "kept", tmp_path / "data" / "processes" / "2"
+    run(written(directory))
+    assert share_out(real_host(), str(directory), 3) == 3
+    before = run(what_is_there(directory, 3))
+    if not is_clean:
+        for path in directory.rglob(".kafka_cleanshutdown"):
+            path.unlink()
+    there.rename(kept)
+    if is_emptied:
+        there.mkdir()
+    for count in (None, 3, 2, 4):
+        with pytest.raises(
+            ConfigInvalid, match=r"data/processes/2 is gone.*: put it back; if it is lost, remove .*ss_2,"
+        ):
+            share_out(real_host(), str(directory), count)
+
+    again = BrokersInARow(directory, 3, {}).made(2, str(tmp_path / "sockets"))
+    with pytest.raises(ConfigInvalid, match="data/processes/2 is gone"):
+        run(again.start())  # as the first process starts one again that ended
+    assert there.exists() == is_emptied
+    if is_emptied:
+        there.rmdir()
+    kept.rename(there)
+    assert share_out(real_host(), str(directory), None) == 3
+    if is_clean:
+        assert run(what_is_there(directory, 3)) == before
+
+
+def test_a_first_start_is_missed_too_and_what_is_given_up_begins_anew(tmp_path: Path) -> None:
+    async def started() -> int:
+        async with brokers_in_a_row(tmp_path, 2) as cluster:
+            if "t" not in cluster.brokers[0].metadata.topics:
+                await cluster.clients[0].create("t", PARTITIONS)
+            return len(cluster.brokers)
+
+    assert run(started()) == 2
+    assert share_out(real_host(), str(tmp_path), None) == 2
+    gone = tmp_path / "processes" / "1"
+    shutil.rmtree(gone)
+    with pytest.raises(ConfigInvalid, match="processes/1 is gone"):
+        share_out(real_host(), str(tmp_path), 2)
+    (tmp_path / ".oncelog_process_1").unlink()
+    assert share_out(real_host(), str(tmp_path), 2) == 2
+    assert run(started()) == 2
+    for path in tmp_path.iterdir():  # as `rm -rf DIR/*` leaves it: another cluster
+        if not path.name.startswith(".oncelog_process"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert share_out(real_host(), str(tmp_path), 2) == 2
+    assert run(started()) == 2
+
+
+def test_fewer_processes_leave_no_mark_of_the_others(tmp_path: Path) -> None:
+    run(written(tmp_path))
+    for count in (4, 2, 3, 1):
+        assert share_out(real_host(), str(tmp_path), count) == count
+        marks = sorted(each.name for each in tmp_path.glob(".oncelog_process_*"))
+        assert marks == [f".oncelog_process_{index}" for index in range(1, count)]

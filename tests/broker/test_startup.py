@@ -48,7 +48,7 @@ class Start:
                 configs_changed=lambda: None,
                 partitions=SimpleNamespace(read_checkpoints=self._read_checkpoints),
             ),
-            peers=SimpleNamespace(processes=SimpleNamespace(count=1)),
+            peers=SimpleNamespace(processes=SimpleNamespace(count=1, index=0)),
             metadata_leader=None,
             is_clean_start=False,
             lock=None,

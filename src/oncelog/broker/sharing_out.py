@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import partition_directories, put_away
-from oncelog.broker.startup import META_PROPERTIES, PROCESSES, meta_properties
+from oncelog.broker.startup import META_PROPERTIES, PROCESSES, meta_properties, note_process, refuse_lost_process
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Leadership
-from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, directory_of, move_under_way
+from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, begun_mark, directory_of, move_under_way
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.host import Host
 from oncelog.host.tasks import Tasks
@@ -42,8 +42,8 @@ CHECKPOINTS = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_START_OFFSETS, CLEANED_OFFS
 
 def share_out(host: Host, data_directory: str, count: int | None) -> int:
     """Have the directory shared out to `count` processes (None: to as many as it is); to how many it is then. A move that a crash
-    cut short is finished. Raises ConfigInvalid (it was not stopped in good order), StorageError (a broker runs there, a damaged
-    checkpoint), DamagedLog."""
+    cut short is finished. Raises ConfigInvalid (it was not stopped in good order, a process's directory is gone), StorageError (a
+    broker runs there, a damaged checkpoint), DamagedLog."""
     files, under_way = host.files, move_under_way(data_directory)
     try:
         if files.exists(under_way):
@@ -53,6 +53,8 @@ def share_out(host: Host, data_directory: str, count: int | None) -> int:
         if not files.exists(path):
             return count or 1
         before = int(meta_properties(files, path).get(PROCESSES, "1"))
+        for index in range(1, before):
+            refuse_lost_process(files, data_directory, index)
         if count not in (None, before):
             _Move(host, data_directory, before, count).begin()
         return count or before
@@ -94,6 +96,8 @@ class _Move:
 
     def go_on(self) -> int:
         """From wherever it is."""
+        for index in range(1, min(self._before, self._after)):  # the others may be gone already
+            refuse_lost_process(self._files, self._data_directory, index)
         for index, path in self._directories.items():
             if index and not self._files.exists(path) and index < self._after:
                 self._files.make_directory(path)
@@ -130,6 +134,12 @@ class _Move:
                 self._write_properties(index, path)
             else:
                 self._remove(path)
+        for index in self._directories:
+            if 0 < index < self._after:
+                note_process(self._files, self._data_directory, index, self._cluster_id)
+            elif self._files.exists(mark := begun_mark(self._data_directory, index)):
+                self._files.remove(mark)
+        self._files.sync_directory(self._data_directory)
         self._files.remove(move_under_way(self._data_directory))
         self._files.sync_directory(self._folder)
         _log.info("%d partitions moved: shared out to %d processes, they were %d", moved, self._after, self._before)

@@ -20,7 +20,7 @@ from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import owners
 from oncelog.core.metadata.delegation_tokens import expired_tokens
 from oncelog.core.metadata.features import SHARE_VERSION, levels_at_start
-from oncelog.core.processes.process_plan import move_under_way
+from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, begun_mark, directory_of, move_under_way
 from oncelog.errors import CorruptBatch, DamagedLog, MalformedMessage, StorageError
 from oncelog.host.randomness import random_uuid
 from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN, RECOVERY_POINTS, take_clean_shutdown, write_clean_shutdown
@@ -62,6 +62,8 @@ async def read_addresses(parts: Assembly) -> None:
 async def take_lock(parts: Assembly) -> None:
     """One server per data directory. Of several processes one may outlive a starter that was killed, until its last request is
     answered: the next start waits for it."""
+    if (root := root_of_process(parts)) is not None:
+        refuse_lost_process(parts.host.files, root, parts.peers.processes.index)
     make_durable_directory(parts.host.files, parts.node.data_directory)
     path, looks = f"{parts.node.data_directory}/.lock", ORPHAN_LOOKS if parts.peers.processes.count > 1 else 1
     for look in range(1, looks + 1):
@@ -76,6 +78,33 @@ async def take_lock(parts: Assembly) -> None:
                     "%s; if it is a process of the broker before, it ends within seconds: waiting for it", error
                 )
         await asyncio.sleep(ORPHAN_LOOK_S)
+
+
+def root_of_process(parts: Assembly) -> str | None:
+    """The first process's data directory; None where this is the first, or it keeps its data in another place."""
+    path, index = parts.node.data_directory, parts.peers.processes.index
+    end = f"/{FOLLOWERS_FOLDER}/{index}"
+    return path.removesuffix(end) if index and path.endswith(end) else None
+
+
+def refuse_lost_process(files: Files, root: str, index: int) -> None:
+    """A process that had data, and whose directory is gone, must not begin anew in silence. Raises ConfigInvalid."""
+    path, mark, own = directory_of(root, index), begun_mark(root, index), f"{root}/{META_PROPERTIES}"
+    if any(files.exists(f"{path}/{each}") for each in (META_PROPERTIES, RECOVERY_POINTS)) or not files.exists(mark):
+        return
+    cluster_id = meta_properties(files, own).get("cluster.id", "") if files.exists(own) else ""
+    if files.read_whole(mark).decode("utf-8", "replace").strip() == cluster_id:
+        raise ConfigInvalid(
+            f"{path} is gone, with the partitions that process {index} leads: put it back; if it is lost, remove {mark},"
+            " and they begin anew, empty (docs/processes.md)"
+        )
+
+
+def note_process(files: Files, root: str, index: int, cluster_id: str) -> None:
+    """From now on the process has a directory that may be missed. Raises StorageError."""
+    mark, content = begun_mark(root, index), f"{cluster_id}\n".encode()
+    if not files.exists(mark) or files.read_whole(mark) != content:
+        files.replace_whole(mark, content)
 
 
 def make_durable_directory(files: Files, path: str) -> None:
@@ -97,6 +126,12 @@ def make_durable_directory(files: Files, path: str) -> None:
 
 async def read_meta_properties(parts: Assembly) -> None:
     """Who this directory belongs to; a new one is given a cluster id."""
+    await _read_meta_properties(parts)
+    if (root := root_of_process(parts)) is not None:
+        note_process(parts.host.files, root, parts.peers.processes.index, parts.node.cluster_id)
+
+
+async def _read_meta_properties(parts: Assembly) -> None:
     path = f"{parts.node.data_directory}/{META_PROPERTIES}"
     files, store, count = parts.host.files, parts.node.store, parts.peers.processes.count
     followed_id = ""

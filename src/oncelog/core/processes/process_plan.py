@@ -34,6 +34,12 @@ def directory_of(data_directory: str, index: int) -> str:
     return data_directory if index == 0 else f"{data_directory}/{FOLLOWERS_FOLDER}/{index}"
 
 
+def begun_mark(data_directory: str, index: int) -> str:
+    """The file that says that a process other than the first has data: where its directory is gone, that is no first start. It
+    lies outside that directory, and begins with the cluster's id."""
+    return f"{data_directory}/.oncelog_process_{index}"
+
+
 def metrics_socket(sockets: str, node_id: int) -> str:
     """Where a process answers /metrics and /readyz to the first one; none of the sockets has a longer path."""
     return f"{sockets}/metrics-{node_id}"
