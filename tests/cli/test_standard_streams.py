@@ -11,6 +11,9 @@ import time
 
 import pytest
 
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli
+
 CLOSED = "import os, sys\n{}\nos.execv(sys.executable, [sys.executable, '-m', 'oncelog', *sys.argv[1:]])"
 needs_full = pytest.mark.skipif(not pathlib.Path("/dev/full").exists(), reason="there is no /dev/full here")
 
@@ -66,3 +69,38 @@ def test_a_broker_that_cannot_say_that_it_is_ready_stops() -> None:
         )
     said = b"oncelog serve: stopped, since nobody can be told that it is ready: No space left on device\n"
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def closed(number: int, *arguments: object) -> tuple[int, bytes]:
+    """A command whose descriptor `number` was closed before it began: its exit status, and what it said."""
+    command = [sys.executable, "-c", CLOSED.format(f"os.close({number})"), *map(str, arguments)]
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    done = subprocess.run(command, timeout=60, check=False, **pipes)
+    return done.returncode, done.stderr
+
+
+SAID = (
+    b"error: standard output is closed: nobody would get what this command writes"
+    b" (send it somewhere: `> FILE`, or `> /dev/null` where nobody wants it)\n"
+)
+
+
+def test_what_writes_rows_ends_before_it_reads_anything_where_stdout_is_closed(tmp_path: pathlib.Path) -> None:
+    """A group's positions went on behind records that nobody got, with exit status 0."""
+    with TestBroker(data_dir=str(tmp_path / "data")) as broker:
+        at = ("-b", broker.bootstrap_servers)
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("produce", "t", stdin="a\nb\n")
+        for arguments in (
+            (*at, "consume", "t", "-e", "--group", "g"),
+            (*at, "consume", "t", "-e", "-o", "jsonl"),
+            (*at, "topics", "list"),
+            (*at, "topics", "list", "-o", "json"),
+            (*at, "topics", "delete", "t", "--dry-run"),
+            ("dump-log", tmp_path / "data"),
+        ):
+            assert closed(1, *arguments) == (1, SAID), arguments
+        assert cli("groups", "list", "-o", "jsonl").stdout == ""
+        assert closed(1, *at, "topics", "create", "u") == (0, b""), "it is for what it does"
+        assert '"u"' in cli("topics", "list", "-o", "jsonl").stdout

@@ -25,6 +25,7 @@ from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, Once
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import InvalidField
 
+NOBODY_READS = "send it somewhere: `> FILE`, or `> /dev/null` where nobody wants it"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
 _SILENT = re.compile(r"no connection to (\S+) within")
@@ -148,11 +149,15 @@ def global_options() -> list[click.Option]:
 
 
 class Command(click.Command):
-    """A command with the global options. `changes`: it honours --dry-run; `watchable`: it honours --watch."""
+    """A command with the global options. `changes`: it honours --dry-run; `watchable`: it honours --watch; `shows`: what it
+    writes to stdout is what it is for, as of all that change nothing."""
 
-    def __init__(self, *args: Any, changes: bool = False, watchable: bool = False, **more: Any) -> None:
+    def __init__(
+        self, *args: Any, changes: bool = False, watchable: bool = False, shows: bool | None = None, **more: Any
+    ) -> None:
         super().__init__(*args, **more)
         self.changes = changes
+        self.shows = not changes if shows is None else shows
         self.watchable = watchable
         self.own_option_count = len(self.params)
         self.params += global_options()
@@ -172,6 +177,8 @@ class Command(click.Command):
                 raise click.UsageError(f"{ctx.command_path} changes nothing: --dry-run has no meaning here", ctx)
             if settings.watch and not self.watchable:
                 raise click.UsageError(f"--watch has no meaning for {ctx.command_path}", ctx)
+            if sys.stdout is None and (self.shows or settings.dry_run):
+                raise Failed("standard output is closed: nobody would get what this command writes", NOBODY_READS)
             if settings.watch:
                 return run(_watch(settings, lambda: super(Command, self).invoke(ctx)))
             result = super().invoke(ctx)

@@ -27,7 +27,7 @@ OPEN_TO_ALL = "--allow-writes and --i-know-this-is-open exclude each other: ever
 EXTRA = "the console needs packages that are not here: pip install 'oncelog[console]'"
 
 
-@click.command("console", cls=Command)
+@click.command("console", cls=Command, shows=False)
 @click.option("--listen", default=f"127.0.0.1:{PORT}", metavar="HOST:PORT", help=f"Where [default: 127.0.0.1:{PORT}].")
 @click.option("--database", "database_url", metavar="URL", help="Where dual writes are decided, for the page In doubt.")
 @click.option(

@@ -80,7 +80,7 @@ class Batching:
     aborts: bool
 
 
-@command(name="produce")
+@command(name="produce", shows=False)
 @click.argument("topic")
 @click.argument("files", nargs=-1, type=click.File("rb"))
 @click.option("-K", "--key-separator", metavar="TEXT", help="What stands between key and value on a line.")

@@ -38,7 +38,7 @@ OLDER_THAN_MS = 10_000
 Part = Callable[[Settings, Admin], Awaitable[Any]]
 
 
-@command(name="support-bundle")
+@command(name="support-bundle", shows=False)
 @click.argument("path", metavar="FILE.zip", type=click.Path(dir_okay=False))
 @click.option(
     "--metrics", "metrics_url", metavar="URL", help="Also the broker's numbers: http://127.0.0.1:9404/metrics."

@@ -32,7 +32,7 @@ async def list_tokens(settings: Settings, owners: tuple[str, ...]) -> None:
     settings.out.rows(COLUMNS, [_row(each) for each in found], empty="there are no tokens")
 
 
-@tokens.command("create", changes=True)
+@tokens.command("create", changes=True, shows=True)
 @click.option("--owner", help="For somebody else: needs CREATE_TOKENS on that user.")
 @click.option("--renewer", "renewers", multiple=True, help="Who may renew and end it besides its owner. Repeatable.")
 @click.option("--max-lifetime", type=DURATION, help="When it ends whatever happens, e.g. 7d. Default: the broker's.")

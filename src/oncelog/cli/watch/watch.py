@@ -32,7 +32,7 @@ REOPEN_AFTER = 3  # looks in a row without an answer: perhaps all brokers have n
 LOOPBACK = "127.0.0.1"
 
 
-@click.command("watch", cls=Command)
+@click.command("watch", cls=Command, shows=False)
 @click.argument("topics", nargs=-1, metavar="[TOPIC...]")
 @click.option("--once", is_flag=True, help="One look. Exit status 1 where not everything could be read.")
 @click.option(
