@@ -598,6 +598,25 @@ def test_a_partition_whose_directory_says_that_it_is_another_topics_is_offline_u
     run(work())
 
 
+def test_a_segment_that_is_too_much_is_named(tmp_path, caplog):
+    async def work():
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            for value in "abc":
+                await client.produce("t", value)
+        copy = tmp_path / "t-0" / f"{1:020d}.log"
+        copy.write_bytes((tmp_path / "t-0" / f"{0:020d}.log").read_bytes())
+        async with broker_and_client(tmp_path) as (broker, _):
+            with pytest.raises(StorageError):
+                broker.partitions.find(TopicPartition("t", 0))
+            assert f"stop the broker: {copy} is too much (it begins with offset 0, " in caplog.text
+        copy.unlink()
+        async with broker_and_client(tmp_path) as (_, client):
+            assert await client.read("t") == ["a", "b", "c"]
+
+    run(work())
+
+
 def test_a_file_where_a_partitions_directory_belongs_takes_that_partition_offline_alone(tmp_path, caplog):
     """No start came past it."""
     directory, kept = tmp_path / "data", tmp_path / "kept"

@@ -171,7 +171,9 @@ def test_no_power_cut_on_the_way_loses_anything(tmp_path: Path, before: int, aft
 
 def test_what_is_wrong_with_the_directory_s_own_file_names_it(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("garbage\n")
-    with pytest.raises(ConfigInvalid, match=r"meta\.properties: line 1: expected key=value"):
+    with pytest.raises(
+        ConfigInvalid, match=r"meta\.properties is damaged \(line 1 is no key=value\): restore it, three"
+    ):
         share_out(real_host(), str(tmp_path), None)
 
 
@@ -236,3 +238,21 @@ def test_fewer_processes_leave_no_mark_of_the_others(tmp_path: Path) -> None:
         assert share_out(real_host(), str(tmp_path), count) == count
         marks = sorted(each.name for each in tmp_path.glob(".oncelog_process_*"))
         assert marks == [f".oncelog_process_{index}" for index in range(1, count)]
+
+
+@pytest.mark.parametrize("key", ["oncelog.processes", "node.id"])
+def test_a_number_that_is_none_is_told(tmp_path: Path, key: str) -> None:
+    """It was a traceback."""
+    run(written(tmp_path))
+    with (tmp_path / "meta.properties").open("a") as file:
+        file.write(f"{key}=x\n")
+    with pytest.raises(ConfigInvalid, match=rf"meta\.properties is damaged: {key} is no number: restore it"):
+        share_out(real_host(), str(tmp_path), 2)
+
+
+def test_a_move_of_which_nobody_can_read_the_numbers_is_told(tmp_path: Path) -> None:
+    run(written(tmp_path))
+    (tmp_path / "processes").mkdir()
+    Path(move_under_way(str(tmp_path))).write_text("?")
+    with pytest.raises(StorageError, match="processes/sharing-out is damaged: it says from how many"):
+        share_out(real_host(), str(tmp_path), None)

@@ -101,6 +101,14 @@ def test_one_that_was_begun_and_is_not_there_is_missed():
     assert read_journal(files, DATA, DIRECTORY) is None, "the way out"
 
 
+def test_what_lies_in_its_place_is_named():
+    files = without_segments()
+    files.open(f"{DATA}/{FILE_PREFIX}0").write_at(0, b"something else")
+    with pytest.raises(MissingJournal, match=f"is missing .{DATA}/{FILE_PREFIX}0 lies there, and is no file") as raised:
+        read_journal(files, DATA, DIRECTORY)
+    assert raised.value.instead == f" ({DATA}/{FILE_PREFIX}0 lies there, and is no file of a journal)"
+
+
 def newest_of(files: SimFiles) -> str:
     headers = {name: files.read_whole(f"{DATA}/{name}") for name in files.list(DATA) if name.startswith(FILE_PREFIX)}
     first_sequences = {

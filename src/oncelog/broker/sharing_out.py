@@ -14,7 +14,14 @@ from collections.abc import Mapping
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import partition_directories, put_away
-from oncelog.broker.startup import META_PROPERTIES, PROCESSES, meta_properties, note_process, refuse_lost_process
+from oncelog.broker.startup import (
+    META_PROPERTIES,
+    PROCESSES,
+    meta_properties,
+    note_process,
+    process_count_of,
+    refuse_lost_process,
+)
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, begun_mark, directory_of, move_under_way
@@ -47,12 +54,17 @@ def share_out(host: Host, data_directory: str, count: int | None) -> int:
     files, under_way = host.files, move_under_way(data_directory)
     try:
         if files.exists(under_way):
-            before, after = map(int, files.read_whole(under_way).split())
+            told = files.read_whole(under_way).split()
+            if len(told) != 2 or not all(each.isdigit() for each in told):
+                raise StorageError(
+                    f"{under_way} is damaged: it says from how many processes to how many, as in `2 3`: restore it"
+                )
+            before, after = map(int, told)
             _Move(host, data_directory, before, after).go_on()
         path = f"{data_directory}/{META_PROPERTIES}"
         if not files.exists(path):
             return count or 1
-        before = int(meta_properties(files, path).get(PROCESSES, "1"))
+        before = process_count_of(meta_properties(files, path), path)
         for index in range(1, before):
             refuse_lost_process(files, data_directory, index)
         if count not in (None, before):
@@ -72,7 +84,10 @@ class _Move:
         self._directories = {index: directory_of(data_directory, index) for index in range(max(before, after))}
         self._folder = f"{data_directory}/{FOLLOWERS_FOLDER}"
         own = meta_properties(self._files, f"{data_directory}/{META_PROPERTIES}")
-        self._cluster_id, self._node_id = own.get("cluster.id", ""), int(own.get("node.id", "1"))
+        told = own.get("node.id", "1")
+        if not (told.isascii() and told.isdigit()):
+            raise ConfigInvalid(f"{data_directory}/{META_PROPERTIES} is damaged: node.id is no number: restore it")
+        self._cluster_id, self._node_id = own.get("cluster.id", ""), int(told)
 
     def begin(self) -> int:
         """What was stopped in good order is moved."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from, listen_addresses
@@ -45,6 +45,10 @@ RAN_ON = (
 START_AGAIN = (
     "what the journal has of it is kept for the next start: put right what this names (room on the disk, rights, a file from"
     " a copy), and start again (docs/runbook.md)"
+)
+THREE_LINES = (
+    "three lines: version=1, cluster.id=, node.id= (both ids are in the line `ready` of each start before), and of several"
+    f" processes {PROCESSES}="
 )
 KAFKAS = (
     "if Apache Kafka wrote this directory: oncelog reads its partitions' files, not its metadata;"
@@ -143,7 +147,7 @@ async def _read_meta_properties(parts: Assembly) -> None:
         if (version := values.get("version", "")) not in META_VERSIONS:
             raise ConfigInvalid(f"{path}: version {version} is not known to this oncelog")
         if lacking := [each for each in ("cluster.id", "node.id") if not values.get(each)]:
-            raise ConfigInvalid(f"{path} is damaged: it says no {' and no '.join(lacking)}: restore it")
+            raise ConfigInvalid(f"{path} is damaged: it says no {' and no '.join(lacking)}: restore it, {THREE_LINES}")
         parts.node.cluster_id = values["cluster.id"]
         if values["node.id"] != str(parts.node.node_id):
             raise ConfigInvalid(
@@ -164,8 +168,7 @@ async def _read_meta_properties(parts: Assembly) -> None:
     has_partitions = files.exists(f"{parts.node.data_directory}/{RECOVERY_POINTS}")
     if has_partitions and not followed_id and has_journal(files, parts.node.data_directory):
         raise ConfigInvalid(
-            f"{path} is missing, and the journal beside it is of the cluster that it named: restore it, three lines: version=1,"
-            " cluster.id=, node.id= (both ids are in the line `ready` of each start before)"
+            f"{path} is missing, and the journal beside it is of the cluster that it named: restore it, {THREE_LINES}"
         )
     parts.node.cluster_id = followed_id or uuid_text(random_uuid(parts.host.random))
     if has_partitions:
@@ -185,7 +188,16 @@ def meta_properties(files: Files, path: str) -> dict[str, str]:
     try:
         return properties_from(files.read_whole(path).decode("utf-8", "replace"))
     except ConfigInvalid as error:
-        raise ConfigInvalid(f"{path}: {error}") from error
+        where = str(error).partition(":")[0]
+        raise ConfigInvalid(f"{path} is damaged ({where} is no key=value): restore it, {THREE_LINES}") from error
+
+
+def process_count_of(values: Mapping[str, str], path: str) -> int:
+    """To how many processes the directory is shared out. Raises ConfigInvalid."""
+    told = values.get(PROCESSES, "1")
+    if not (told.isascii() and told.isdigit()):
+        raise ConfigInvalid(f"{path} is damaged: {PROCESSES} is no number: restore it")
+    return int(told)
 
 
 async def load_cluster_metadata(parts: Assembly) -> None:
@@ -255,9 +267,10 @@ def _found_journal(parts: Assembly) -> JournalFound | None:
             raise
         # What was appended is in the page cache at least: recovery writes and syncs it, as without a journal.
         _log.warning(
-            "the journal of %s is missing: the system ran on since it was begun, so the logs have what it had, unless the disk"
+            "the journal of %s is missing%s: the system ran on since it was begun, so the logs have what it had, unless the disk"
             " failed",
             parts.node.data_directory,
+            error.instead,
         )
         return None
     except DamagedJournal as error:

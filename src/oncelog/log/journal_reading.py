@@ -38,7 +38,11 @@ class DamagedJournal(StorageError):
 
 
 class MissingJournal(DamagedJournal):
-    """A journal was begun, and is not there."""
+    """A journal was begun, and is not there. `instead`: what lies in its place, for a person."""
+
+    def __init__(self, message: str, boot: bytes = UNKNOWN_BOOT, instead: str = "") -> None:
+        super().__init__(message, boot)
+        self.instead = instead
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,12 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
             if any(files.read_whole(path)[SEGMENT_HEADER_BYTES:]):
                 raise DamagedJournal(f"{path}: position 0: the header cannot be read, and more follows: {RESTORE}")
         if files.exists(begun_path):
+            instead = f" ({headless[0]} lies there, and is no file of a journal)" if headless else ""
             raise MissingJournal(
-                f"the journal of {data_directory} is missing ({FILE_PREFIX}0 and so on): restore it with the rest of"
-                f" the directory, or remove {begun_path} to start with what the logs have; what it alone held is lost then",
+                f"the journal of {data_directory} is missing{instead or f' ({FILE_PREFIX}0 and so on)'}: restore it with the rest"
+                f" of the directory, or remove {begun_path} to start with what the logs have; what it alone held is lost then",
                 UNKNOWN_BOOT if begun is None else begun.boot,
+                instead,
             )
         return None
     newest = segments[-1].header

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from oncelog.log.batch_header import WALK_SIZE_BYTES, batch_at
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Files
 
@@ -23,6 +24,21 @@ def base_offset_of(name: str) -> int | None:
     """The offset that a file name begins with; None for other files."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isascii() and digits.isdigit() else None
+
+
+def not_of_its_name(files: Files, directory: str) -> str:
+    """A segment that begins below the offset that it is named after: a copy that was put there; what to say of it, "" where there
+    is none. Raises StorageError."""
+    for name in files.list(directory):
+        base_offset = base_offset_of(name) if name.endswith(".log") else None
+        if base_offset:
+            file = files.open(f"{directory}/{name}", create=False)
+            first = batch_at(file.read_at(0, WALK_SIZE_BYTES), 0, 0)
+            file.close()
+            if first is not None and first.base_offset < base_offset:
+                begins = f"it begins with offset {first.base_offset}"
+                return f"{directory}/{name} is too much ({begins}, as no file of that name does): move it away"
+    return ""
 
 
 def put_right(files: Files, directory: str, synced: range = range(0)) -> bool:

@@ -357,9 +357,12 @@ class _Opening:
                 segment.base_offset > self.log_start_offset
                 and (end_offset := before.read_end_offset()) != segment.base_offset
             ):
+                lacks = (
+                    "what lies between is missing" if end_offset < segment.base_offset else "one of them is too much"
+                )
                 raise DamagedLog(
                     f"{before.log_path}: ends at offset {end_offset}, and the next segment begins at {segment.base_offset}: "
-                    "what lies between is missing"
+                    + lacks
                 )
 
     def _border_problem(self, end_offset: int, base_offset: int) -> str | None:

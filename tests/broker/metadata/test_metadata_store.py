@@ -268,3 +268,26 @@ def test_a_broker_refuses_the_start_and_says_what_can_be_done(tmp_path):
             assert await client.read("payments") == ["new"]
 
     run(work())
+
+
+@pytest.mark.parametrize("base_offset", [1, 1000])
+def test_a_file_that_is_too_much_is_named(tmp_path, base_offset):
+    """What to restore nobody could say: nothing was missing."""
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+        log = tmp_path / DIRECTORY / f"{0:020d}.log"
+        copy = tmp_path / DIRECTORY / f"{base_offset:020d}.log"
+        copy.write_bytes(log.read_bytes())
+        for _ in range(2):
+            with pytest.raises(
+                DamagedLog, match=rf"{copy.name} is too much \(it begins with offset 0, .*: move it away$"
+            ):
+                async with broker_and_client(tmp_path):
+                    pass
+        copy.unlink()
+        async with broker_and_client(tmp_path) as (broker, _):
+            assert "t" in broker.store.metadata.topics
+
+    run(work())

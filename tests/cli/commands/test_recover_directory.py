@@ -218,4 +218,7 @@ def test_what_is_wrong_with_its_own_file_names_it(tmp_path: pathlib.Path) -> Non
     (tmp_path / "meta.properties").write_text("garbage\n")
     result = oncelog("recover", tmp_path, "--yes")
     assert result.exit_code == 1
-    assert "meta.properties: line 1: expected key=value" in result.stderr
+    assert (
+        "meta.properties is damaged (line 1 is no key=value): restore it, three lines: version=1, cluster"
+        in result.stderr
+    )

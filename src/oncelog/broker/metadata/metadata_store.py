@@ -27,6 +27,7 @@ from oncelog.host.tasks import Tasks
 from oncelog.log.checkpoint_files import RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import bring_back, make_names_again
+from oncelog.log.leftovers import not_of_its_name
 from oncelog.log.log_read import LogRead
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
@@ -111,7 +112,9 @@ class MetadataStore:
         try:
             self._open(is_clean=is_clean, owners=owners)
         except DamagedLog as error:
-            raise DamagedLog(f"{error}: {WAY_OUT}") from error
+            files = self._files.files
+            told = not_of_its_name(files, self._directory) if files.exists(self._directory) else ""
+            raise DamagedLog(f"{error}: {told or WAY_OUT}") from error
 
     def _open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]]) -> None:
         # What is synced inside is lost with the directory's own name.

@@ -45,6 +45,7 @@ from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
 from oncelog.log.journal_replay import LogPlace, PartitionKey, keys_of, put_back
+from oncelog.log.leftovers import not_of_its_name
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.producer_windows import ProducerWindowsFile, SnapshotKey, windows_of
@@ -219,7 +220,7 @@ class Partitions:
                     # What it had of it is in its files, synced: the next journal does not know it. So is what belongs to it.
                     await self._syncer.sync(all_files(self._files.files, f"{self._directory}/{name}"))
                     checkpoints.stays_offline(name, end)
-                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
+                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, self._way_out(name))
             report.opened()
             if len(opened) >= TOGETHER_MAX:
                 await self._sync_opened(opened)
@@ -268,13 +269,20 @@ class Partitions:
             self._partitions.pop(name, None)
             self._damaged[name] = str(error)
             if isinstance(error, DamagedLog):
-                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, WAY_OUT)
+                _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, self._way_out(name))
             else:  # whether it is damaged nobody has seen
                 _log.critical("partition %s cannot be opened and stays offline until the next start: %s", name, error)
             raise
         if remove_below_start(partition.log):
             self._flusher.appended(partition)
         return partition
+
+    def _way_out(self, name: TopicPartition) -> str:
+        """Of a damaged partition: a file that is too much, or a copy."""
+        with contextlib.suppress(StorageError):
+            if told := not_of_its_name(self._files.files, f"{self._directory}/{name}"):
+                return f"stop the broker: {told}"
+        return WAY_OUT
 
     def _sync_closed(self, log: PartitionLog) -> None:
         """As `_sync_opened`, of one log and at once. Raises StorageError."""
