@@ -135,7 +135,7 @@ def _note_state(found: DataDirectory, names: list[str]) -> None:
     if has_journal and not found.is_running:
         found.notes.append(
             f"{found.path}: a journal is there, which may hold what the segments do not (after a power cut): "
-            f"start the broker once, or run `oncelog recover {found.path}`, and reconcile then"
+            f"start the broker once, or run `oncelog recover --yes {found.path}`, and reconcile then"
         )
     elif has_journal:
         found.notes.append(

@@ -121,7 +121,7 @@ class PartitionReader:
         if not self._files.is_oncelog:
             return replace(finding, repair="")  # docs/reconcile.md: not tried with Apache Kafka
         away = "truncate -s 1" if finding.kind == ABORTED_INDEX else "rm -f"
-        mended = f"{away} {quoted(finding.file)} && oncelog recover {quoted(finding.directory)}"
+        mended = f"{away} {quoted(finding.file)} && oncelog recover --yes {quoted(finding.directory)}"
         return replace(finding, repair=mended)
 
     # Segments

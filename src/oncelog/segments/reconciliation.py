@@ -13,7 +13,7 @@ from dataclasses import field
 from itertools import islice
 
 from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
-from oncelog.core.reconciliation.ended import Place
+from oncelog.core.reconciliation.ended import COORDINATOR_GONE, Place, Unheard
 from oncelog.core.reconciliation.findings import (
     DAMAGED,
     DECISION_WITHOUT_MARKER,
@@ -43,6 +43,7 @@ from oncelog.segments.headers import Batches, read_headers
 from oncelog.segments.partition_reading import Listener, PartitionReader, PartitionSummary
 from oncelog.segments.rows import BUCKET_COUNT, Rows, bucket_of, judge_bucket
 from oncelog.segments.source import Source
+from oncelog.segments.topic_ids import cluster_metadata
 from oncelog.types import TopicPartition
 
 FINDINGS_MAX = 100_000  # of each of the three ways of judging
@@ -132,6 +133,7 @@ class Reconciliation:
         self._positions: list[tuple[PartitionFiles, tuple[str, int]]] = []
         self._summaries: list[PartitionSummary] = []
         self._findings: list[Finding] = []
+        self._gone_count = 0
 
     def read_first(self, progress: Progress) -> None:
         """Read the logs of coordinators; of replicas of one the longest."""
@@ -182,21 +184,31 @@ class Reconciliation:
     def judged_buckets(self, buckets: Callable[[int], tuple[bytes, bytes]]) -> Iterator[Finding]:
         """Markers against decisions; `buckets` gives both rows of a bucket."""
         known, names, places = self.known(), list(self.topics), self.plan.places
-        opened = self.opened()
+        opened, unheard = self.opened(), self._unheard()
         for bucket in range(BUCKET_COUNT):
             ended, decided = buckets(bucket)
-            yield from self._not_moved(
-                judge_bucket(
-                    ended,
-                    decided,
-                    known[bucket],
-                    places,
-                    names,
-                    opened[bucket],
-                    is_whole=self.is_whole,
-                    clock_skew_ms=self.clock_skew_ms,
-                )
+            found = judge_bucket(
+                *(ended, decided, known[bucket], places, names, opened[bucket]),
+                is_whole=self.is_whole,
+                clock_skew_ms=self.clock_skew_ms,
+                unheard=unheard,
             )
+            for each in self._not_moved(found):
+                if each.text == COORDINATOR_GONE:
+                    self._gone_count += 1
+                else:
+                    yield each
+
+    def _unheard(self) -> Unheard:
+        """Which producers no coordinator needs to know any more: one whose log was lost and begun anew forgot them."""
+        end_id, count = max((each.producer_id for each in self.coordinators.known()), default=-1) + 1, 0
+        for each in self.plan.directories:
+            metadata = cluster_metadata(self._source, each.path) if each.is_oncelog else None
+            if metadata is not None:
+                end_id = max(end_id, metadata.next_producer_id)
+                topic = metadata.topics.get(TRANSACTION_STATE)
+                count = max(count, 0 if topic is None else topic.partition_count)
+        return Unheard(end_id, self.coordinators.begins_ms(count))
 
     def conclude(self, judged: Iterable[Finding]) -> Report:
         """Everything was read; `judged` is what `judged_buckets` found."""
@@ -220,6 +232,11 @@ class Reconciliation:
         elif not self.names_every_producer:
             report.notes.append(
                 f"partitions of {TRANSACTION_STATE} are missing: give the directories of all brokers for a whole verdict"
+            )
+        if self._gone_count:
+            report.notes.append(
+                f"{self._gone_count} ended transactions are not judged: no coordinator knows their producers, and the log of one"
+                f" of {TRANSACTION_STATE} begins later, or is not there (it may have been lost, and begun anew)"
             )
         for each in self._summaries:
             report.log_count += 1

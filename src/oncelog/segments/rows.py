@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from oncelog.core.reconciliation.coordinator_log import Decision, Known
-from oncelog.core.reconciliation.ended import Place, judge_producer
+from oncelog.core.reconciliation.ended import NOTHING_GONE, Place, Unheard, judge_producer
 from oncelog.core.reconciliation.findings import Finding
 from oncelog.core.reconciliation.partition_replay import Ended, Open
 
@@ -81,6 +81,7 @@ def judge_bucket(
     *,
     is_whole: bool,
     clock_skew_ms: int,
+    unheard: Unheard = NOTHING_GONE,
 ) -> Iterator[Finding]:
     """Findings about the producers of one bucket; `known` holds those of it that a coordinator knows, `opened`
     the transactions without a marker."""
@@ -99,4 +100,5 @@ def judge_bucket(
             opened=opened.get(producer_id, ()),
             is_whole=is_whole,
             clock_skew_ms=clock_skew_ms,
+            unheard=unheard,
         )

@@ -5,40 +5,40 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
 
+from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import CorruptBatch, CorruptIndex, MalformedMessage, StorageError
 from oncelog.log.checkpoint_files import is_nearly, metadata_path, partition_metadata_from_bytes
 from oncelog.segments.source import Source
 from oncelog.types import TopicPartition
-from oncelog.wire.log_records.cluster_metadata import RemoveTopicRecord, TopicRecord, record_from_value
+from oncelog.wire.log_records.cluster_metadata import record_from_value
 from oncelog.wire.record_batch import batches
 
 METADATA_DIRECTORY = "__cluster_metadata-0"
 FOLLOWERS_FOLDER = "processes"  # in the data directory of the process that has the metadata
 
 
-def topic_ids(source: Source, data_directory: str) -> dict[str, bytes]:
-    """The topics of today by name, as oncelog's metadata in the directory has them, or in that of the broker's first process;
-    none where it cannot be read."""
+def cluster_metadata(source: Source, data_directory: str) -> ClusterMetadata | None:
+    """What oncelog's metadata in the directory says, or in that of the broker's first process; None where it cannot be read, or
+    none is there."""
     parent, _, folder = data_directory.rpartition("/")[0].rpartition("/")
-    ids: dict[bytes, str] = {}
+    found: ClusterMetadata | None = None
     try:
         for place in (data_directory, *([parent] if folder == FOLLOWERS_FOLDER else [])):
             directory = f"{place}/{METADATA_DIRECTORY}"
             for name in source.list(directory) if source.exists(directory) else ():
                 if name.endswith(".log"):
-                    _apply(source.read_whole(f"{directory}/{name}"), ids)
+                    found = found or ClusterMetadata()
+                    for value in _values(source.read_whole(f"{directory}/{name}")):
+                        found.apply(record_from_value(value))
     except (CorruptBatch, MalformedMessage, StorageError):
-        return {}
-    return {name: topic_id for topic_id, name in ids.items()}
+        return None
+    return found
 
 
-def _apply(data: bytes, ids: dict[bytes, str]) -> None:
-    for value in _values(data):
-        record = record_from_value(value)
-        if isinstance(record, TopicRecord):
-            ids[record.topic_id] = record.name
-        elif isinstance(record, RemoveTopicRecord):
-            ids.pop(record.topic_id, None)
+def topic_ids(source: Source, data_directory: str) -> dict[str, bytes]:
+    """The topics of today by name; none where that cannot be read."""
+    metadata = cluster_metadata(source, data_directory)
+    return {} if metadata is None else {each.name: each.topic_id for each in metadata.topics.values()}
 
 
 def _values(data: bytes) -> Iterator[bytes]:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import pathlib
+import shutil
 
 import pytest
 
+from oncelog.log.checkpoint_files import offsets_from_bytes, offsets_to_bytes
+from oncelog.testing import TestBroker
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records import transaction_state
 from oncelog.wire.log_records.consumer_offsets import OffsetCommit, record_to_key_value
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState
 from oncelog.wire.record_batch import build_batch, set_offsets
-from tests.cli.world import oncelog
+from tests.cli.world import Cli, oncelog
 
 
 @pytest.fixture
@@ -176,3 +179,48 @@ def test_no_end_is_advised_where_the_coordinators_own_records_are_gone(
     assert document["counts"]
     assert any("end nothing by hand" in each for each in document["notes"])
     assert not any("transactions abort" in each["repair"] for each in document["findings"])
+
+
+def test_what_a_coordinator_forgot_that_was_begun_anew_is_one_note(tmp_path: pathlib.Path) -> None:
+    """The way out for an internal topic of which no copy is left: the markers of its transactions were faults, each of them."""
+    data = tmp_path / "data"
+    config = {"transaction.state.log.num.partitions": 2}
+    with TestBroker(data_dir=str(data), config=config) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        for number in range(8):
+            cli("produce", "t", "--transactional-id", f"id{number}", stdin="a\n")
+    assert len(list(data.glob("__transaction_state-*"))) == 2
+    assert "consistent" in oncelog("reconcile", data).stderr
+    shutil.rmtree(data / "__transaction_state-0")
+    checkpoint = data / "recovery-point-offset-checkpoint"
+    offsets = offsets_from_bytes(checkpoint.read_bytes())
+    del offsets[TopicPartition("__transaction_state", 0)]
+    checkpoint.write_bytes(offsets_to_bytes(offsets))
+    with TestBroker(data_dir=str(data), config=config) as broker:
+        absent = oncelog("reconcile", data, "--exit-code")
+        cli = Cli(broker.bootstrap_servers)
+        for number in range(8):
+            cli("produce", "t", "--transactional-id", f"new{number}", stdin="a\n")
+    assert len(list(data.glob("__transaction_state-*"))) == 2
+    begun_anew = oncelog("reconcile", data, "--exit-code")
+    for result in (absent, begun_anew):
+        assert result.exit_code == 0, result.stdout
+    (note,) = [line for line in begun_anew.stderr.splitlines() if "are not judged" in line]
+    assert "ended transactions are not judged: no coordinator knows their producers, and the log of one" in note
+
+
+def test_a_repair_can_be_typed_without_a_terminal(tmp_path: pathlib.Path) -> None:
+    data = tmp_path / "data"
+    with TestBroker(data_dir=str(data)) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("produce", "t", "--transactional-id", "id", stdin="a\n")
+    (snapshot,) = (data / "t-0").glob("*.snapshot")
+    snapshot.write_bytes(snapshot.read_bytes()[:-1] + b"?")
+    (finding,) = json.loads(oncelog("reconcile", data, "-o", "json").stdout)["findings"]
+    program, options = finding["repair"].split(" && oncelog ")
+    assert program == f"rm -f {snapshot}"
+    snapshot.unlink()
+    assert oncelog(*options.split()).exit_code == 0
+    assert json.loads(oncelog("reconcile", data, "-o", "json").stdout)["findings"] == []

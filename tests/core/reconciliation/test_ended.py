@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from oncelog.core.reconciliation.coordinator_log import Decision, Known
-from oncelog.core.reconciliation.ended import Place, judge_producer
+from oncelog.core.reconciliation.ended import COORDINATOR_GONE, Place, Unheard, judge_producer
 from oncelog.core.reconciliation.findings import (
     DECISION_WITHOUT_MARKER,
     MARKER_WITHOUT_DECISION,
@@ -77,6 +77,21 @@ def test_a_marker_from_before_what_is_known_is_not_judged() -> None:
 def test_a_producer_that_no_whole_coordinator_knows() -> None:
     assert kinds([(A, ended(1, 2, commit=True))], [], None) == [MARKER_WITHOUT_DECISION]
     assert kinds([(A, ended(1, 2, commit=True))], [], None, is_whole=False) == []
+
+
+def test_a_producer_whose_coordinator_may_be_gone_is_not_judged() -> None:
+    """A coordinator's log that was lost and begun anew knows nobody from before."""
+    marker = [(A, ended(1, 2, commit=True))]
+
+    def judged(unheard: Unheard, *, is_whole: bool = True) -> list[tuple[str, str]]:
+        found = judge_producer(marker, [], None, is_whole=is_whole, clock_skew_ms=0, unheard=unheard)
+        return [(each.kind, each.text) for each in found]
+
+    assert judged(Unheard(end_id=8, begins_ms=101)) == [(NOTE, COORDINATOR_GONE)]
+    assert judged(Unheard(8, 101), is_whole=False) == []
+    for unheard in (Unheard(end_id=7, begins_ms=101), Unheard(end_id=8, begins_ms=99)):
+        ((kind, text),) = judged(unheard)
+        assert (kind, "no coordinator ever knew" in text) == (MARKER_WITHOUT_DECISION, True)
 
 
 def test_an_operators_abort_of_a_hanging_transaction_is_a_note() -> None:

@@ -18,6 +18,7 @@ from oncelog.wire.log_records.transaction_state import (
 
 PREPARED = (TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT)
 COMPLETED = (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+NEVER_MS = 2**63 - 1
 BUMPING_CLIENT_VERSION = 2  # KIP-890: the decision's record carries the epoch after the transaction's
 
 
@@ -72,6 +73,7 @@ class CoordinatorLog:
             int, dict[int, int]
         ] = {}  # log partition: producer id: first time seen behind the last gap
         self._gaps: set[int] = set()
+        self._begins_ms: dict[int, int] = {}  # log partition: its first record's time
         self._decisions: list[Decision] = []
         self._decided: dict[str, Current] = {}
         self._moved: set[int] | None = None
@@ -99,6 +101,7 @@ class CoordinatorLog:
         if isinstance(record, TransactionTombstone):
             self.current.pop(transactional_id, None)
             return
+        self._begins_ms.setdefault(log_partition, record.last_update_ms)
         here = Current(record, log_partition, offset)
         self.current[transactional_id] = here
         self.newest_ms = max(self.newest_ms, record.last_update_ms)
@@ -133,6 +136,12 @@ class CoordinatorLog:
     def is_whole(self) -> bool:
         """Whether every record ever written is there: no gap in any partition, from offset 0."""
         return bool(self.partitions) and not self._gaps
+
+    def begins_ms(self, partition_count: int) -> int:
+        """Since when the logs of all partitions are there; the end of time where one of them has nothing. One may have been begun
+        anew then: an internal topic's partition is, where no copy of it is left."""
+        wanted = {*range(partition_count), *self.partitions}
+        return max((self._begins_ms.get(each, NEVER_MS) for each in wanted), default=NEVER_MS)
 
     def owner_of(self, producer_id: int) -> Current | None:
         """The present record of the transactional id that has this producer id; None where no coordinator knows it."""

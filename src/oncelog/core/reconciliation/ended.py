@@ -27,6 +27,20 @@ NO_COMMIT = "no command writes a lost COMMIT, and an ABORT would tear it: write 
 NO_REPAIR = "no command: a marker cannot be taken back; give the records of the shown offsets to whoever owns the data"
 
 
+COORDINATOR_GONE = "ended by a coordinator whose records may be gone: its log begins later, or is not there"
+
+
+class Unheard(NamedTuple):
+    """Of producers that no coordinator knows. Below `end_id` ids were given to somebody, and until `begins_ms` some coordinator's
+    log was not there: what it had may have been given up."""
+
+    end_id: int
+    begins_ms: int
+
+
+NOTHING_GONE = Unheard(0, 0)
+
+
 class Place(NamedTuple):
     """Whose log."""
 
@@ -43,13 +57,14 @@ def judge_producer(
     opened: Sequence[tuple[Place, Open]] = (),
     is_whole: bool,
     clock_skew_ms: int,
+    unheard: Unheard = NOTHING_GONE,
 ) -> list[Finding]:
     """Findings about one producer id. `is_whole`: the coordinators' logs are, so that an unknown id never was there.
 
     `opened` are its transactions without a marker: an older decision may be about them. `clock_skew_ms`: how far the clocks
     of the brokers that wrote these logs may differ (0 where it was one).
     """
-    judge = _Judge(decisions, known, is_whole=is_whole, clock_skew_ms=clock_skew_ms)
+    judge = _Judge(decisions, known, is_whole=is_whole, clock_skew_ms=clock_skew_ms, unheard=unheard)
     findings = [found for place, marker in markers if (found := judge.finding(place, marker)) is not None]
     findings += [found for place, each in opened if (found := judge.finding_of_open(place, each)) is not None]
     torn = {(each.directory, each.topic, each.partition, each.last_offset) for each in findings if each.kind == TORN}
@@ -62,8 +77,15 @@ def judge_producer(
 
 class _Judge:
     def __init__(
-        self, decisions: Sequence[Decision], known: Known | None, *, is_whole: bool, clock_skew_ms: int
+        self,
+        decisions: Sequence[Decision],
+        known: Known | None,
+        *,
+        is_whole: bool,
+        clock_skew_ms: int,
+        unheard: Unheard,
     ) -> None:
+        self._unheard = unheard
         self.has_decisions = bool(decisions)
         self._known = known
         self._is_whole = is_whole
@@ -94,6 +116,8 @@ class _Judge:
                 return self._torn(place, marker, decision)
             return self._undecided(place, marker, "the decision of that time is another partition's")
         if self._known is None:
+            if self._is_whole and self._may_be_gone(marker):
+                return self._made(NOTE, COORDINATOR_GONE, place, marker, "")
             return self._undecided(place, marker, "no coordinator ever knew this producer") if self._is_whole else None
         if self._known.state == TransactionState.ONGOING and self._is_of_ongoing(marker, self._known):
             return self._undecided(place, marker, "its coordinator has it as Ongoing")
@@ -105,6 +129,10 @@ class _Judge:
                 place, marker, "no decision about it is in the coordinator's log, which has that time"
             )
         return None
+
+    def _may_be_gone(self, marker: Ended) -> bool:
+        is_before = marker.marker_timestamp - self._skew_ms <= self._unheard.begins_ms
+        return marker.producer_id < self._unheard.end_id and is_before
 
     def finding_of_open(self, place: Place, opened: Open) -> Finding | None:
         """An open transaction that was decided long ago, under an epoch of its own, and whose marker never came."""
