@@ -21,7 +21,7 @@ from oncelog.cli.partitions import partitions_of
 from oncelog.cli.transactions.verdicts import MAY_BE_COMMITTED
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.owners import ANY_AGE_MS, seen
+from oncelog.client.admin.owners import hanging_of, seen
 from oncelog.client.admin.transaction_listing import NEVER_MS, ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.transactions import may_be_committed
 from oncelog.errors import (
@@ -140,11 +140,8 @@ async def _owner_of(admin: Admin, producer_id: int) -> TransactionDescription | 
 
 
 async def is_owned(admin: Admin, where: TopicPartition, producer: ProducerDescription) -> bool:
-    """Whether a coordinator will end it: it is not among the hanging ones, however young."""
-    found = await admin.find_hanging_transactions(
-        topic=where.topic, partition=where.partition, max_transaction_timeout_ms=ANY_AGE_MS
-    )
-    return all(each.producer_id != producer.producer_id for each in found)
+    """Whether a coordinator will end it, or may: it is not among those that certainly hang, however young."""
+    return (where, producer.producer_id) not in await hanging_of(admin, [where])
 
 
 async def _abort_text(

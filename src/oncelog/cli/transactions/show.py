@@ -25,6 +25,7 @@ from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.hanging import NOT_ALL_IDS
 from oncelog.client.admin.owners import ANY_AGE_MS, owner_seen, owners_of
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
@@ -274,6 +275,7 @@ async def find_hanging(
         raise click.UsageError("--partition needs --topic")
     unreadable: dict[TopicPartition, KafkaError] = {}
     unreachable: dict[Node, KafkaError] = {}
+    hidden: list[str] = []
     async with open_admin(patient(settings)) as admin:
         await _check_broker(admin, broker_id)
         all_ages = await admin.find_hanging_transactions(
@@ -283,13 +285,11 @@ async def find_hanging(
             max_transaction_timeout_ms=ANY_AGE_MS,
             unreadable=unreadable,
             unreachable=unreachable,
+            hidden=hidden,
         )
         found = [each for each in all_ages if each.duration_ms > timeout]
         away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", unreachable)
         owners = await owners_of(admin, {each.producer_id for each in found}, unreachable={})
-        hidden = [f"broker {node.node_id} does not answer" for node in sorted(unreachable)]
-        if not hidden and any(each.producer_id not in owners for each in found):
-            hidden = await admin.why_owners_may_be_hidden()
         is_blind = (
             not found
             and topic is None
@@ -306,12 +306,15 @@ async def find_hanging(
     settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty=none_that_may_be_seen(none, is_blind))
     if young := len(all_ages) - len(found):
         text = f"left out, as it was quiet for no longer than {duration_text(timeout)}: {counted(young, 'transaction')}"
-        whose = "without an owner on the coordinators that answered" if away else "that no coordinator will end"
+        whose = "that no coordinator will end"
+        if away or hidden:
+            whose = "without an owner on the coordinators that answered" if away else "without an owner that is seen"
         settings.out.note(f"{text} {whose} (--max-transaction-timeout)")
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
-    if unreadable or away or (is_blind and exit_code):
+    has_silent = any(each != NOT_ALL_IDS for each in hidden)  # else it is only that one may not see them
+    if unreadable or away or has_silent or ((is_blind or hidden) and exit_code):
         ctx.exit(EXIT_FAILURE)
 
 

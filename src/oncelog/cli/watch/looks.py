@@ -18,7 +18,7 @@ from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.cli.watch.alarms import MARKER_STUCK, OFFLINE, SILENT, Alarm, Alarms, Ringing
 from oncelog.cli.why.looking import Looking, not_read, root_of
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.owners import ANY_AGE_MS, described_if_known, owner_seen, owners_of, seen
+from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
 from oncelog.client.admin.topics import COORDINATOR_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.cluster.view import TopicView, offline_partitions
@@ -229,6 +229,9 @@ class Looks:
         missing = {each.producer_id for _, each in producers} - owners.keys()
         if missing and is_complete:
             owners |= await looking.ask(IDS_LIST, owners_of(looking.admin, missing)) or {}
+            if missing - owners.keys():
+                hidden = await looking.admin.why_owners_may_be_hidden()
+                is_complete = not hidden
         suspects = [each for each in producers if _is_suspect(*each, owners.get(each[1].producer_id))]
         hanging = await self._hanging_of(looking, suspects if is_complete else [], now_ms)
         wall_ms = RealClock().now_ms()
@@ -238,8 +241,6 @@ class Looks:
             if (where, each) in suspects and is_hanging is None and is_complete:
                 continue  # ended, or begun, while we asked: the next look tells
             found.append(seen(where, each, owners.get(each.producer_id), is_hanging, wall_ms))
-        if not hidden and any(each.owner is None for each in found):
-            hidden = await looking.ask("who owns what is open", looking.admin.why_owners_may_be_hidden()) or []
         return found, tuple(dict.fromkeys(hidden))
 
     async def _hanging_of(
@@ -247,21 +248,14 @@ class Looks:
     ) -> dict[tuple[TopicPartition, int], HangingTransaction]:
         """Those of the suspects that no coordinator will end: asked about again, as `why` does, every 30 s."""
         kept: dict[tuple[TopicPartition, int, int], tuple[int, HangingTransaction | None]] = {}
-        asked: dict[TopicPartition, list[HangingTransaction] | None] = {}
+        asked: dict[TopicPartition, dict[tuple[TopicPartition, int], HangingTransaction] | None] = {}
         for where, producer in suspects[:SUSPECTS_MAX]:
             key = (where, producer.producer_id, producer.transaction_start_offset or 0)
             known = self._hanging.get(key)
             if known is None or known[1] is None or now_ms - known[0] >= HANGING_KEPT_MS:
                 if where not in asked:
-                    found = looking.admin.find_hanging_transactions(
-                        topic=where.topic,
-                        partition=where.partition,
-                        max_transaction_timeout_ms=ANY_AGE_MS,
-                        unreadable={},
-                    )
-                    asked[where] = await looking.ask("hanging transactions", found)
-                answer = asked[where]
-                hanging = next((each for each in answer or () if each.producer_id == producer.producer_id), None)
+                    asked[where] = await looking.ask("hanging transactions", hanging_of(looking.admin, [where]))
+                hanging = (asked[where] or {}).get((where, producer.producer_id))
                 known = (now_ms, hanging)
             kept[key] = known
         self._hanging = kept

@@ -1,11 +1,14 @@
 """Hanging transactions (KIP-664): open on a partition, unknown to the coordinator. Find them, and abort them there.
 
-Rule: what a coordinator still owns is not aborted on a partition (it would tear the transaction apart), unless forced.
+Rule: what a coordinator still owns is not aborted on a partition (it would tear the transaction apart), unless forced. Nobody
+owns it only where every coordinator was asked: one that is away or offline names nobody, and no other broker need know of that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import Unreachable
@@ -13,7 +16,9 @@ from oncelog.client.admin.topics import TRANSACTIONS_TOPIC, AdminTopics
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.admin.transactions import AdminTransactions
 from oncelog.client.backoff import Deadline
-from oncelog.client.cluster.each_leader import Unreadable
+from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
+from oncelog.client.cluster.view import offline_partitions
+from oncelog.core.placement import coordinator_partition
 from oncelog.errors import (
     ErrorCode,
     IllegalState,
@@ -24,7 +29,8 @@ from oncelog.errors import (
     error_for,
 )
 from oncelog.lazy_dataclass import dataclass
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
+from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
 from oncelog.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -32,6 +38,9 @@ from oncelog.wire.messages.write_txn_markers import (
 )
 
 PROBE_ID = "oncelog-may-i-see-any-id"  # describing it fails where one may not
+NAMED_MAX = 3
+NOT_ALL_IDS = "you may not see all transactional ids"
+UNSEEN = "no owner is seen, which does not mean that there is none"
 OPERATOR_ABORT_FEATURE = "oncelog.operator.abort"
 TRANSACTION_TIMEOUT_MAX_MS = 900_000
 
@@ -51,15 +60,19 @@ class AdminHanging(AdminTransactions, AdminTopics):
         topic: str | None = None,
         partition: int | None = None,
         broker_id: int | None = None,
+        partitions: Iterable[TopicPartition] | None = None,
         max_transaction_timeout_ms: int = TRANSACTION_TIMEOUT_MAX_MS,
         unreadable: Unreadable | None = None,
         unreachable: Unreachable | None = None,
+        hidden: list[str] | None = None,
     ) -> list[HangingTransaction]:
         """Open transactions that were quiet for longer than `max_transaction_timeout_ms` and have no owner.
 
-        Looks at all partitions (internal topics too), or those of a topic, a partition, a leading broker. `unreadable`:
-        a dict that takes the error of each partition that cannot be asked, instead of raising it. `unreachable`: a dict that
-        takes the coordinators that do not answer in time; what has no owner then may be one of theirs.
+        Looks at all partitions (internal topics too), those of a topic, a partition, a leading broker, or at `partitions`.
+        `unreadable`: a dict that takes the error of each partition that cannot be asked, instead of raising it. `unreachable`: a
+        dict that takes the coordinators that do not answer in time. Where owners may be hidden (`why_owners_may_be_hidden`)
+        nobody knows whether what has none is hanging. That raises IllegalState; `hidden` is a list that takes why instead: those
+        without a `transactional_id` are only suspected then.
         """
         arguments.text_or_none("topic", topic)
         arguments.integer_or_none("partition", partition)
@@ -67,7 +80,8 @@ class AdminHanging(AdminTransactions, AdminTopics):
         arguments.integer(
             "max_transaction_timeout_ms", max_transaction_timeout_ms, low=-arguments.INT64_MAX, high=arguments.INT64_MAX
         )
-        partitions = await self._partitions_to_search(topic, partition, broker_id)
+        if partitions is None:
+            partitions = await self._partitions_to_search(topic, partition, broker_id)
         now_ms = self._host.clock.now_ms()
         described = await self.describe_producers(partitions, unreadable=unreadable)
         candidates = [
@@ -79,13 +93,18 @@ class AdminHanging(AdminTransactions, AdminTopics):
         ]
         if not candidates:
             return []
-        owners = await self._owners({each.producer.producer_id for each in candidates}, unreachable)
+        owners, why_hidden = await self._owners({each.producer.producer_id for each in candidates}, unreachable)
+        if why_hidden and hidden is None:
+            ownerless = next(each for each in candidates if each.producer.producer_id not in owners)
+            raise IllegalState(f"{_whose(ownerless)} {_hidden_text(why_hidden)}")
+        if hidden is not None:
+            hidden += [each for each in why_hidden if each not in hidden]
         reasons = [(c, *_why_hanging(c, owners.get(c.producer.producer_id, []))) for c in candidates]
         suspects = [(c, reason, transactional_id) for c, reason, transactional_id in reasons if reason]
         # What was ended while we asked is no longer there.
         again = await self.describe_producers({c.topic_partition for c, _, _ in suspects}, unreadable=unreadable)
         return [
-            _hanging(c, now_ms, reason, transactional_id)
+            _hanging(c, now_ms, UNSEEN if why_hidden and transactional_id is None else reason, transactional_id)
             for c, reason, transactional_id in suspects
             if c.producer in again.get(c.topic_partition, [])
         ]
@@ -108,22 +127,74 @@ class AdminHanging(AdminTransactions, AdminTopics):
 
     async def why_owners_may_be_hidden(self) -> list[str]:
         """Why a transaction may have an owner although none is listed: brokers leave out of their lists what one may not see
-        (DESCRIBE on TransactionalId), and a coordinator that is away names nobody. Empty: who has none has none."""
-        for where in await self.offline_coordinators():
-            if where.topic == TRANSACTIONS_TOPIC:
-                return [f"{where} is offline: nobody can ask for the transactional ids that it has"]
+        (DESCRIBE on TransactionalId), and a coordinator that is away or offline names nobody. So each partition of
+        `__transaction_state` is asked, of its own leader, for an id that nobody has. Empty: who has no owner has none."""
+        try:
+            await self._cluster.retry("describe topics", lambda _: self._cluster.refresh([TRANSACTIONS_TOPIC]))
+        except KafkaError as error:
+            return [f"which coordinators there are could not be asked: {error}"]
+        view = self._cluster.view.topics.get(TRANSACTIONS_TOPIC)
+        if view is None or view.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            return []  # there is no transactional id at all, and to ask for a coordinator would make the topic
+        if view.error_code or not view.partitions:
+            return [await self._why_not_all_ids() or _unseen_coordinators(view.error_code)]
+        for where in offline_partitions([view]):
+            return [f"{where} is offline: nobody can ask for the transactional ids that it has"]
+        probes = {TopicPartition(TRANSACTIONS_TOPIC, n): name for n, name in probe_ids(len(view.partitions)).items()}
+        errors: dict[TopicPartition, KafkaError] = {}
+        await ask_leaders(self._cluster, "ask coordinators", probes, partial(self._probe, probes), unreadable=errors)
+        if any(isinstance(each, TransactionalIdAuthorization) for each in errors.values()):
+            return [NOT_ALL_IDS]
+        reasons = [
+            f"{where} did not answer for the transactional ids that it has: {errors[where]}" for where in sorted(errors)
+        ]
+        more = [f"{len(reasons) - NAMED_MAX} more did not answer"] if len(reasons) > NAMED_MAX else []
+        return reasons[:NAMED_MAX] + more
+
+    async def _why_not_all_ids(self) -> str:
         try:
             await self._describe_transactions([PROBE_ID])
         except TransactionalIdAuthorization:
-            return ["you may not see all transactional ids"]
+            return NOT_ALL_IDS
         except KafkaError as error:
-            return [f"whether you may see all transactional ids could not be asked: {error}"]
-        return []
+            return f"whether you may see all transactional ids could not be asked: {error}"
+        return ""
+
+    async def _probe(
+        self, probes: Mapping[TopicPartition, str], node: Node, partitions: list[TopicPartition]
+    ) -> tuple[dict[TopicPartition, None], dict[TopicPartition, KafkaError]]:
+        """Which of these coordinators' partitions this node answers for."""
+        message = DescribeTransactionsRequest(transactional_ids=[probes[each] for each in partitions])
+        answers = (await self._cluster.request(node, message)).transaction_states
+        codes = {each.transactional_id: each.error_code for each in answers}
+        found: dict[TopicPartition, None] = {}
+        errors: dict[TopicPartition, KafkaError] = {}
+        for where in partitions:
+            code = codes.get(probes[where], ErrorCode.UNKNOWN_SERVER_ERROR)
+            if code in (ErrorCode.NONE, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND):
+                found[where] = None
+            else:
+                errors[where] = error_for(code, f"its leader is broker {node.node_id}")
+        return found, errors
 
     async def _owners(
         self, producer_ids: Iterable[int], unreachable: Unreachable | None = None
+    ) -> tuple[dict[int, list[TransactionDescription]], list[str]]:
+        """What the coordinators know of these producer ids; and why they may have owners all the same, where some have none."""
+        owners = await self._listed_owners(producer_ids, unreachable)
+        ownerless = set(producer_ids) - owners.keys()
+        if not ownerless:
+            return owners, []
+        if unreachable:
+            return owners, [f"broker {node.node_id} does not answer" for node in sorted(unreachable)]
+        if hidden := await self.why_owners_may_be_hidden():
+            return owners, hidden
+        # A coordinator that answers by now may have been away when it was to list them.
+        return owners | await self._listed_owners(ownerless), []
+
+    async def _listed_owners(
+        self, producer_ids: Iterable[int], unreachable: Unreachable | None = None
     ) -> dict[int, list[TransactionDescription]]:
-        """What the coordinators know of these producer ids."""
         listed = await self.list_transactions(producer_ids=sorted(producer_ids), unreachable=unreachable)
         described = await self._describe_transactions([each.transactional_id for each in listed])
         owners: dict[int, list[TransactionDescription]] = {}
@@ -180,17 +251,14 @@ class AdminHanging(AdminTransactions, AdminTopics):
         return ProducerDescription(producer_id, producer_epoch, -1, -1, coordinator_epoch, start_offset)
 
     async def _refuse_if_owned(self, where: TopicPartition, producer: ProducerDescription) -> None:
-        owners = (await self._owners([producer.producer_id])).get(producer.producer_id, [])
-        whose = f"the transaction of producer {producer.producer_id} on {where}"
-        if not owners and (hidden := await self.why_owners_may_be_hidden()):
-            raise IllegalState(
-                f"{whose} may have an owner that is not shown ({'; '.join(hidden)}): ask as somebody who sees all "
-                "transactional ids, or use force"
-            )
-        reason, transactional_id = _why_hanging(_Candidate(where, producer), owners)
+        found, hidden = await self._owners([producer.producer_id])
+        candidate = _Candidate(where, producer)
+        if hidden:
+            raise IllegalState(f"{_whose(candidate)} {_hidden_text(hidden)}, or use force")
+        reason, transactional_id = _why_hanging(candidate, found.get(producer.producer_id, []))
         if not reason:
             raise IllegalState(
-                f"{whose} belongs to transactional id {transactional_id!r}, which is not finished: "
+                f"{_whose(candidate)} belongs to transactional id {transactional_id!r}, which is not finished: "
                 "end it there (force_terminate_transaction), or use force"
             )
 
@@ -223,6 +291,34 @@ class AdminHanging(AdminTransactions, AdminTopics):
                 raise error_for(code, f"the transaction of producer {producer.producer_id} on {where} was not aborted")
 
         await self._cluster.retry(f"abort a transaction on {where}", attempt)
+
+
+def probe_ids(partition_count: int) -> dict[int, str]:
+    """Transactional ids that nobody has, one for each partition of `__transaction_state`."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        name = f"{PROBE_ID}-{number}"
+        found.setdefault(coordinator_partition(name, partition_count), name)
+        if len(found) == partition_count:
+            break
+    return found
+
+
+def _unseen_coordinators(code: int) -> str:
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return f"you may not see {TRANSACTIONS_TOPIC} (DESCRIBE): whether all coordinators answer is not known"
+    return f"which coordinators there are could not be asked: {error_for(code, TRANSACTIONS_TOPIC)}"
+
+
+def _whose(candidate: _Candidate) -> str:
+    return f"the transaction of producer {candidate.producer.producer_id} on {candidate.topic_partition}"
+
+
+def _hidden_text(hidden: Iterable[str]) -> str:
+    return (
+        f"may have an owner that is not shown ({'; '.join(hidden)}): ask as somebody who sees all transactional ids, "
+        "once all coordinators answer"
+    )
 
 
 def _why_hanging(candidate: _Candidate, owners: list[TransactionDescription]) -> tuple[str, str | None]:

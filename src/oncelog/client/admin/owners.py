@@ -43,14 +43,13 @@ async def described_if_known(admin: AdminHanging, *transactional_ids: str) -> di
 async def hanging_of(
     admin: AdminHanging, where: Iterable[TopicPartition]
 ) -> dict[tuple[TopicPartition, int], HangingTransaction]:
-    """The transactions of these partitions' topics that no coordinator will end."""
-    hanging: dict[tuple[TopicPartition, int], HangingTransaction] = {}
-    for topic in dict.fromkeys(at.topic for at in where):
-        for found in await admin.find_hanging_transactions(
-            topic=topic, max_transaction_timeout_ms=ANY_AGE_MS, unreadable={}
-        ):
-            hanging[found.topic_partition, found.producer_id] = found
-    return hanging
+    """The transactions of these partitions that no coordinator will end; without those whose owners may be hidden."""
+    hidden: list[str] = []
+    found = await admin.find_hanging_transactions(
+        partitions=list(dict.fromkeys(where)), max_transaction_timeout_ms=ANY_AGE_MS, unreadable={}, hidden=hidden
+    )
+    certain = [each for each in found if not hidden or each.transactional_id is not None]
+    return {(each.topic_partition, each.producer_id): each for each in certain}
 
 
 def seen(
