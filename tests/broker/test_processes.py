@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopic
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from oncelog.wire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from oncelog.wire.messages.describe_topic_partitions import TopicRequest as TopicRequestOfPartitions
 from oncelog.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.messages.incremental_alter_configs import (
@@ -69,6 +72,51 @@ def test_every_process_tells_the_same(tmp_path: Path) -> None:
             assert len(clusters[0].brokers) == 3
 
     run(work())
+
+
+def test_whoever_is_asked_knows_what_is_offline_anywhere(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with brokers_in_a_row(tmp_path, offsets_topic_num_partitions=3, num_partitions=6) as cluster:
+            await created(cluster, "t", 6)
+            await cluster.clients[0].call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+            leader = leaders(cluster, "t")[0]
+            assert (await cluster.clients[leader].produce("t", "x")).error_code == E.NONE
+            assert await offline_as_told(cluster, "t") == [[]] * 3
+            partition = cluster.brokers[leader].node.partitions.existing(TopicPartition("t", 0))
+            assert partition is not None
+            partition.go_offline("its disk failed")
+            await eventually(lambda: is_told(cluster, "t", [0]))
+            cluster.clients[leader].close()
+            await cluster.brokers[leader].stop()
+            if leader:
+                assert await offline_as_told(cluster, "t", [each for each in range(3) if each != leader]) == [[0]] * 2
+            damage(tmp_path, "t-0")
+            await cluster.start_again(leader)
+            await eventually(lambda: is_told(cluster, "t", [0]))
+            described_again = DescribeTopicPartitionsRequest(topics=[TopicRequestOfPartitions(name="t")])
+            for client in cluster.clients:
+                (topic,) = (await client.call(described_again)).topics
+                assert [each.partition_index for each in topic.partitions if each.offline_replicas] == [0]
+
+    run(work())
+
+
+def damage(directory: Path, partition: str) -> None:
+    (log,) = directory.glob(f"**/{partition}/0*0.log")
+    log.write_bytes(b"\0" * 30)
+
+
+async def is_told(cluster: BrokersInARow, name: str, indexes: list[int]) -> bool:
+    return await offline_as_told(cluster, name) == [indexes] * 3
+
+
+async def offline_as_told(cluster: BrokersInARow, name: str, at: Sequence[int] = (0, 1, 2)) -> list[list[int]]:
+    """Which of a topic's partitions are offline, as each process tells."""
+    found = []
+    for index in at:
+        (topic,) = (await described(cluster.clients[index], name)).topics
+        found.append([each.partition_index for each in topic.partitions if each.offline_replicas == [each.leader_id]])
+    return found
 
 
 @pytest.mark.parametrize("kind", [0, 1])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oncelog.errors import MalformedFrame
+from oncelog.types import TopicPartition
 from oncelog.wire.metadata_link import (
     Anew,
     Append,
@@ -21,6 +22,7 @@ from oncelog.wire.metadata_link import (
     LinkMessage,
     LinkReader,
     MayChange,
+    Offline,
     Refused,
     Welcome,
     encode,
@@ -28,6 +30,7 @@ from oncelog.wire.metadata_link import (
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 INT64 = st.integers(-(2**63), 2**63 - 1)
+PARTITIONS = st.builds(TopicPartition, st.from_regex(r"[a-zA-Z0-9._-]{1,9}", fullmatch=True), st.integers(0, 2**31 - 1))
 MESSAGES: st.SearchStrategy[LinkMessage] = st.one_of(
     st.sampled_from([Change(), Done(), Anew(), MayChange(), Appended()]),
     st.builds(Append, st.binary(max_size=50)),
@@ -35,6 +38,7 @@ MESSAGES: st.SearchStrategy[LinkMessage] = st.one_of(
     st.builds(Welcome, st.text(max_size=20)),
     st.builds(Refused, st.text(max_size=20)),
     st.builds(CaughtUp, INT64),
+    st.builds(Offline, INT32, st.lists(PARTITIONS, max_size=4).map(tuple)),
     st.builds(Hello, st.integers(-(2**15), 2**15 - 1), INT32, INT32, INT64),
 )
 

@@ -30,6 +30,7 @@ from oncelog.core.metadata.leadership import Leadership
 from oncelog.host.clock import Clock
 from oncelog.host.randomness import Random
 from oncelog.lazy_dataclass import dataclass
+from oncelog.types import TopicPartition
 
 if TYPE_CHECKING:
     from oncelog.broker.admission.authorization import Authorization
@@ -65,9 +66,14 @@ class Node:
     advertised: Callable[[str], Address]  # by a listener's name; "": the first one's
     cluster_id: str = ""
     described_topics: DescribedTopics = field(init=False)
+    is_offline: Callable[[TopicPartition], bool] = field(init=False)  # in whichever process
 
     def __post_init__(self) -> None:
-        self.described_topics = DescribedTopics(lambda: self.metadata, self.leadership, self.partitions.is_offline)
+        self.is_offline = self.partitions.is_offline if self.leadership.is_alone else self._is_offline_anywhere
+        self.described_topics = DescribedTopics(lambda: self.metadata, self.leadership, self.is_offline)
+
+    def _is_offline_anywhere(self, name: TopicPartition) -> bool:
+        return self.partitions.is_offline(name) or name in self.store.offline
 
     @property
     def node_id(self) -> int:

@@ -37,6 +37,7 @@ META_PROPERTIES = "meta.properties"
 PROCESSES = "oncelog.processes"  # there, where they are several
 ORPHAN_LOOKS = 150
 ORPHAN_LOOK_S = 0.1
+OFFLINE_TOLD_EVERY_MS = 1_000
 META_VERSIONS = ("", "0", "1")
 RAN_ON = (
     "The system has run on since it was begun, so the logs have what it had, unless the disk failed: move the files"
@@ -319,6 +320,7 @@ async def forget_orphans(parts: Assembly) -> None:
 async def listen(parts: Assembly) -> None:
     """Accept connections: first those of the other processes, whose markers clients may be waiting for."""
     if parts.peers.processes.count > 1:
+        tell_offline(parts)
         await parts.server.listen_to_peers(parts.peers.processes.requests_host(parts.node.node_id))
     for listener in parts.wanted_listeners():
         await parts.server.listen(listener)
@@ -347,6 +349,8 @@ async def start_timers(parts: Assembly) -> None:
         (config.share_coordinator_state_topic_prune_interval_ms, parts.node.share_groups.prune),
         (config.log_flush_offset_checkpoint_interval_ms, parts.node.partitions.checkpoint_aside),
     )
+    if parts.peers.processes.count > 1:
+        timers += ((OFFLINE_TOLD_EVERY_MS, lambda: tell_offline(parts)),)
     for interval_ms, act in timers:
         parts.tasks.start(_every(interval_ms, act))
     parts.tasks.start(parts.node.partitions.deleted.run(), name="deleted-files")
@@ -355,6 +359,16 @@ async def start_timers(parts: Assembly) -> None:
     parts.tasks.start(parts.server.sweep(), name="sweep")
     if config.metrics_listen or parts.peers.processes.count > 1:
         parts.tasks.start(watch_event_loop(parts.node.metrics), name="event-loop-lag")
+
+
+def tell_offline(parts: Assembly) -> None:
+    """Which partitions cannot be served here: the other processes are asked for that, too."""
+    node = parts.node
+    if isinstance(node.store, MetadataStore):
+        assert parts.metadata_leader is not None
+        parts.metadata_leader.tell_offline(node.node_id, node.partitions.offline())
+    else:
+        node.store.tell_offline(node.partitions.offline())
 
 
 async def sweep_tokens(parts: Assembly) -> None:

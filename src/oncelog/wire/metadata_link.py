@@ -2,7 +2,8 @@
 
 The *follower* says Hello, asks for its turn (Change), says what is to be written in it (Append) and gives it back (Done). The
 *controller* answers Welcome, sends the metadata's log from where the follower is (Batches; Anew where that is gone), and says
-CaughtUp once, MayChange, Appended or Refused.
+CaughtUp once, MayChange, Appended or Refused. Both say which partitions are Offline: the follower of its own, the controller of
+its own and of each other process.
 
 A frame is a length (4 bytes, big endian, of what follows), a kind (1 byte) and the message's fields. Both ends are of one version
 of oncelog: they are started together, and another version is refused.
@@ -16,12 +17,14 @@ from typing import ClassVar
 
 from oncelog.errors import MalformedFrame
 from oncelog.lazy_dataclass import dataclass
+from oncelog.types import TopicPartition
 
-LINK_VERSION = 1
+LINK_VERSION = 2
 FRAME_SIZE_BYTES_MAX = 64 * 1024 * 1024
 _LENGTH = struct.Struct(">i")
 _HELLO = struct.Struct(">hiiq")
 _OFFSET = struct.Struct(">q")
+_NODE = struct.Struct(">i")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +136,32 @@ class Refused(_Text):
     kind: ClassVar[int] = 11
 
 
-LinkMessage = Hello | Change | Append | Done | Welcome | Anew | Batches | CaughtUp | MayChange | Appended | Refused
+@dataclass(frozen=True, slots=True)
+class Offline:
+    """All partitions that process `node_id` leads and cannot serve."""
+
+    kind: ClassVar[int] = 12
+    node_id: int
+    partitions: tuple[TopicPartition, ...]
+
+    def body(self) -> bytes:
+        """As it is sent: a partition is a line, its number and its topic."""
+        return _NODE.pack(self.node_id) + "\n".join(f"{at.partition} {at.topic}" for at in self.partitions).encode()
+
+
+def _offline(body: bytes) -> Offline:
+    """Raises MalformedFrame."""
+    try:
+        (node_id,) = _NODE.unpack_from(body)
+        lines = [line.split(" ", 1) for line in body[_NODE.size :].decode().split("\n") if line]
+        return Offline(node_id, tuple(TopicPartition(topic, int(number)) for number, topic in lines))
+    except (struct.error, ValueError) as error:
+        raise MalformedFrame(f"offline partitions that cannot be read: {error}") from error
+
+
+LinkMessage = (
+    Hello | Change | Append | Done | Welcome | Anew | Batches | CaughtUp | MayChange | Appended | Refused | Offline
+)
 _BARE = {each.kind: each for each in (Change, Done, Anew, MayChange, Appended)}
 _TEXT = {each.kind: each for each in (Welcome, Refused)}
 _DATA = {each.kind: each for each in (Append, Batches)}
@@ -157,6 +185,8 @@ def decode(kind: int, body: bytes) -> LinkMessage:
         return Hello(*_HELLO.unpack(body))
     if kind == CaughtUp.kind and len(body) == _OFFSET.size:
         return CaughtUp(*_OFFSET.unpack(body))
+    if kind == Offline.kind:
+        return _offline(body)
     raise MalformedFrame(f"a message of kind {kind} with {len(body)} bytes between processes")
 
 

@@ -22,8 +22,9 @@ from oncelog.errors import ErrorCode, StorageError
 from oncelog.host.network import LOCAL, RealNetwork
 from oncelog.host.tasks import Tasks
 from oncelog.log.open_files import OpenFiles
+from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import MetadataRecord, RemoveTopicRecord, TopicRecord
-from oncelog.wire.metadata_link import Append, Change, Hello, LinkMessage, encode
+from oncelog.wire.metadata_link import LINK_VERSION, Append, Change, Hello, LinkMessage, Offline, encode
 
 CLUSTER = "cluster-of-the-test-00"
 
@@ -70,9 +71,9 @@ class World:
 
         return changed
 
-    async def follow(self, name: str = "follower") -> FollowedMetadata:
+    async def follow(self, name: str = "follower", node_id: int = 2) -> FollowedMetadata:
         """Another follower."""
-        found = FollowedMetadata(RealNetwork(), self.host, 2, 2, Clock(), self.tasks)
+        found = FollowedMetadata(RealNetwork(), self.host, node_id, 2, Clock(), self.tasks)
         found.on_change = self.heard_by(name)
         self.followers.append(found)
         await found.open()
@@ -410,7 +411,7 @@ def test_who_says_what_it_should_not_is_cut_off_and_holds_nobody_up(messages: li
     run(work())
 
 
-@pytest.mark.parametrize(("version", "count"), [(2, 2), (1, 3)])
+@pytest.mark.parametrize(("version", "count"), [(LINK_VERSION + 1, 2), (LINK_VERSION, 3)])
 def test_another_version_or_number_is_refused(version: int, count: int) -> None:
     async def work() -> None:
         async with world() as found:
@@ -431,5 +432,71 @@ def test_a_start_without_a_controller_ends(monkeypatch: pytest.MonkeyPatch) -> N
             found.leader.close()
             with pytest.raises(ControllerAway, match="was not there"):
                 await found.follow()
+
+    run(work())
+
+
+BROKEN, OTHER = TopicPartition("t-1", 1), TopicPartition("other", 0)
+
+
+def test_what_is_offline_in_one_process_is_known_in_all() -> None:
+    async def work() -> None:
+        async with world() as found:
+            one, other = await found.follow("one", 2), await found.follow("other", 3)
+            one.tell_offline([BROKEN])
+            await until(lambda: BROKEN in other.offline and BROKEN in found.store.offline)
+            assert BROKEN not in one.offline, "it knows its own"
+            found.leader.tell_offline(1, [OTHER])
+            await until(lambda: OTHER in one.offline and OTHER in other.offline)
+            late = await found.follow("late", 4)
+            assert (OTHER in late.offline, BROKEN in late.offline) == (True, True)
+            one.tell_offline([])
+            await until(lambda: BROKEN not in other.offline and BROKEN not in late.offline)
+            assert BROKEN not in found.store.offline
+            assert OTHER in other.offline, "the controller's stay what they are"
+
+    run(work())
+
+
+def test_a_controller_that_comes_back_is_told_again_and_nobody_forgets_meanwhile() -> None:
+    async def work() -> None:
+        async with world() as found:
+            one, other = await found.follow("one", 2), await found.follow("other", 3)
+            one.tell_offline([BROKEN])
+            await until(lambda: BROKEN in other.offline)
+            found.leader.close()
+            assert BROKEN in other.offline
+            await found.lead()
+            assert BROKEN not in found.store.offline
+            await until(lambda: BROKEN in found.store.offline)
+            assert BROKEN in other.offline
+
+    run(work())
+
+
+def test_a_process_that_is_away_is_offline_with_what_it_told_and_says_anew_when_it_is_back() -> None:
+    async def work() -> None:
+        async with world() as found:
+            one, other = await found.follow("one", 2), await found.follow("other", 3)
+            one.tell_offline([BROKEN])
+            await until(lambda: BROKEN in other.offline)
+            one.unfollow()
+            again = await found.follow("one", 2)
+            assert BROKEN in other.offline, "it has not said yet"
+            again.tell_offline([])
+            await until(lambda: BROKEN not in other.offline)
+
+    run(work())
+
+
+def test_what_another_process_has_is_not_told_by_this_one() -> None:
+    async def work() -> None:
+        async with world() as found:
+            one = await found.follow("one", 2)
+            link = one._link
+            assert link is not None
+            link.send(Offline(3, (BROKEN,)))
+            await until(link.lost.is_set)
+            assert BROKEN not in found.store.offline
 
     run(work())

@@ -21,12 +21,14 @@ from oncelog.broker.metadata.metadata_store import (
     records_in,
     take_turn,
 )
+from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.core.metadata.cluster import ClusterMetadata, removed_topics
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.network import ConnectFailed, Network
 from oncelog.host.tasks import Tasks
+from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import MetadataRecord
 from oncelog.wire.metadata_link import (
     LINK_VERSION,
@@ -40,6 +42,7 @@ from oncelog.wire.metadata_link import (
     LinkMessage,
     LinkReader,
     MayChange,
+    Offline,
     Refused,
     Welcome,
     encode,
@@ -86,6 +89,8 @@ class FollowedMetadata:
         self._is_over = False
         self._is_away = False  # the controller, when a turn was asked for last
         self.cluster_id = ""
+        self.offline = OfflineElsewhere()
+        self._own_offline: Offline | None = None  # not known before everything here is recovered
 
     async def open(self) -> None:
         """Follow from now on; everything is there when this returns. Raises StorageError."""
@@ -115,6 +120,8 @@ class FollowedMetadata:
             assert isinstance(protocol, _Link)
             self._link = protocol
             protocol.send(Hello(LINK_VERSION, self._node_id, self._process_count, self._next_offset))
+            if self._own_offline is not None:
+                protocol.send(self._own_offline)
             self._has_link.set()
             await protocol.lost.wait()
             self._link = None
@@ -130,6 +137,8 @@ class FollowedMetadata:
             self._fresh, self._next_offset = ClusterMetadata(), 0
         elif isinstance(message, Welcome):
             self.cluster_id = message.text
+        elif isinstance(message, Offline):
+            self.offline.told(message.node_id, message.partitions)
         elif isinstance(message, CaughtUp):
             if self._fresh is not None:
                 self._become(self._fresh)
@@ -280,6 +289,14 @@ class FollowedMetadata:
             _log.error("a change of the cluster's metadata was refused: %s", error)
             return Refusal(ErrorCode.KAFKA_STORAGE_ERROR, "The change could not be stored.")
         return None
+
+    def tell_offline(self, partitions: Sequence[TopicPartition]) -> None:
+        """Which partitions of this process cannot be served: the others are told where that is news."""
+        told = Offline(self._node_id, tuple(sorted(partitions)))
+        if told != self._own_offline:
+            self._own_offline = told
+            if self._link is not None:
+                self._link.send(told)
 
     def unfollow(self) -> None:
         """Take no more changes: this process ends."""

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from oncelog.broker.metadata.metadata_store import MetadataStore, records_of
 from oncelog.errors import CorruptBatch, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
+from oncelog.types import TopicPartition
 from oncelog.wire.metadata_link import (
     LINK_VERSION,
     Anew,
@@ -29,6 +30,7 @@ from oncelog.wire.metadata_link import (
     LinkMessage,
     LinkReader,
     MayChange,
+    Offline,
     Refused,
     Welcome,
     encode,
@@ -54,6 +56,7 @@ class MetadataLeader:
         self.cluster_id = ""
         self.forgotten = forgotten
         self.links: dict[FollowerLink, None] = {}
+        self.own_offline: Offline | None = None  # not known before everything here is recovered
         self._listener: Listener | None = None
         store.when_applied = self._applied
 
@@ -65,6 +68,20 @@ class MetadataLeader:
     def _applied(self) -> None:
         for link in tuple(self.links):
             link.send_what_is_new()
+
+    def tell_offline(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
+        """Which partitions of this process cannot be served: the others are told where that is news."""
+        told = Offline(node_id, tuple(sorted(partitions)))
+        if told != self.own_offline:
+            self.own_offline = told
+            for link in tuple(self.links):
+                link.tell(told)
+
+    def was_told(self, told: Offline) -> None:
+        """A follower's: known here, and told to all others."""
+        self.store.offline.told(told.node_id, told.partitions)
+        for link in tuple(self.links):
+            link.tell(told)
 
     def close(self) -> None:
         """Nobody follows any more."""
@@ -84,6 +101,7 @@ class FollowerLink(asyncio.Protocol):
         self._reader = LinkReader()
         self._transport: asyncio.Transport | None = None
         self._sent_offset = -1  # before Hello
+        self._node_id = -1
         self._asked: asyncio.Queue[Change | Append | Done] = asyncio.Queue(ASKED_MAX)  # in their order
         self._turns: asyncio.Task[None] | None = None
 
@@ -124,6 +142,8 @@ class FollowerLink(asyncio.Protocol):
             raise MalformedFrame("the first message is Hello")
         elif isinstance(message, Change | Append | Done):
             self._asked.put_nowait(message)
+        elif isinstance(message, Offline) and message.node_id == self._node_id:
+            self._leader.was_told(message)
         else:
             raise MalformedFrame(f"{type(message).__name__} is for followers")
 
@@ -137,9 +157,19 @@ class FollowerLink(asyncio.Protocol):
         self._send(Welcome(self._leader.cluster_id))
         self._sent_offset = hello.from_offset
         self.send_what_is_new()
+        self._node_id = hello.node_id
+        for node_id, partitions in self._store.offline.by_node.items():
+            self.tell(Offline(node_id, tuple(sorted(partitions))))
+        if self._leader.own_offline is not None:
+            self.tell(self._leader.own_offline)
         self._send(CaughtUp(self._sent_offset))
         if self._turns is None:
             self._turns = self._leader.tasks.start(self._give_turns(), name="metadata-turns")
+
+    def tell(self, offline: Offline) -> None:
+        """What another process has told; who follows knows its own."""
+        if self._node_id not in (-1, offline.node_id):
+            self._send(offline)
 
     def send_what_is_new(self) -> None:
         """Send what was committed since."""

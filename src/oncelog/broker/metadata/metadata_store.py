@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from itertools import takewhile
 
+from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
@@ -94,6 +95,7 @@ class MetadataStore:
         self.on_change: OnChange | None = None
         self.when_applied: Callable[[], None] = _nobody  # hears that `applied_offset` has grown
         self.applied_offset = 0
+        self.offline = OfflineElsewhere()  # where others follow this
         self._files = files
         self._data_directory = data_directory
         self._directory = f"{data_directory}/{DIRECTORY}"

@@ -159,7 +159,11 @@ class Partitions:
     @property
     def offline_count(self) -> int:
         """How many cannot be served: those that failed while they were open, and those that never could be opened."""
-        return len(self._damaged) + sum(each.is_offline for each in self._partitions.values())
+        return len(self.offline())
+
+    def offline(self) -> list[TopicPartition]:
+        """Which cannot be served."""
+        return [*self._damaged, *(name for name, each in self._partitions.items() if each.is_offline)]
 
     def damaged(self) -> list[str]:
         """The partitions that could not be opened, with the reasons."""

@@ -6,10 +6,10 @@ from oncelog.broker.handlers.metadata.metadata import TOPIC_OPERATIONS
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.cluster import Topic
-from oncelog.core.metadata.leadership import Leadership
 from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
+from oncelog.types import TopicPartition
 from oncelog.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -46,14 +46,14 @@ def handle(node: Node, request: Request) -> DescribeTopicPartitionsResponse:
             continue
         end = min(topic.partition_count, begin + limit)
         limit -= max(end - begin, 0)
-        response.topics.append(_described(topic, range(begin, end), node.leadership))
+        response.topics.append(_described(node, topic, range(begin, end)))
         if end < topic.partition_count:
             response.next_cursor = Cursor(topic_name=name, partition_index=end)
             break
     return response
 
 
-def _described(topic: Topic, indexes: range, leadership: Leadership) -> DescribeTopicPartitionsResponseTopic:
+def _described(node: Node, topic: Topic, indexes: range) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
@@ -61,12 +61,13 @@ def _described(topic: Topic, indexes: range, leadership: Leadership) -> Describe
         partitions=[
             DescribeTopicPartitionsResponsePartition(
                 partition_index=index,
-                leader_id=(leader_id := leadership.leader_of(topic, index)),
+                leader_id=(leader_id := node.leadership.leader_of(topic, index)),
                 leader_epoch=0,
                 replica_nodes=[leader_id],
                 isr_nodes=[leader_id],
                 eligible_leader_replicas=[],
                 last_known_elr=[],
+                offline_replicas=[leader_id] if node.is_offline(TopicPartition(topic.name, index)) else [],
             )
             for index in indexes
         ],

@@ -89,7 +89,7 @@ def _described(node: Node, topic: Topic, message: MetadataRequest) -> MetadataRe
         kept = node.described_topics.of(topic, asks_operations, _topic)
         if kept is not None:
             return cast("MetadataResponseTopic", kept)
-    return _topic(topic, asks_operations, node.leadership, node.partitions.is_offline)
+    return _topic(topic, asks_operations, node.leadership, node.is_offline)
 
 
 def _topic(
