@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 from collections.abc import Iterator
 
 import pytest
 
+from oncelog import Producer
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.recipes import SqliteDatabase
 from oncelog.testing import TestBroker
@@ -17,6 +19,10 @@ BLIND = "that are not shown"
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[TestBroker]:
+    yield from _guarded()
+
+
+def _guarded() -> Iterator[TestBroker]:
     config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
     users = {"root": "r", "alice": "a"}
     with TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users=users) as broker:
@@ -87,3 +93,43 @@ def test_a_broker_without_rules_hides_nothing_and_makes_no_topic_for_the_questio
         cli("watch", "--once", "--exit-code")
         cli("transactions", "find-hanging", "--exit-code")
         assert cli.json("topics", "list", "--internal") == []
+
+
+@pytest.fixture
+def own() -> Iterator[TestBroker]:
+    """One whose rights a test may change."""
+    yield from _guarded()
+
+
+def test_a_recovery_that_may_see_no_ids_says_so(own: TestBroker, tmp_path: pathlib.Path) -> None:
+    alice, root = cli_as(own, "alice", tmp_path), cli_as(own, "root", tmp_path)
+    root("produce", root.create("recovered"), "--transactional-id", "makes-the-topic", stdin="x\n")
+    for command in (("recover", "--dry-run"), ("recover", "--query", "q-1", "--dry-run")):
+        shown = alice(*command, status=1)
+        assert f"you may not see all transactional ids: there may be some {BLIND}" in shown.stderr
+        assert BLIND not in root(*command).stderr
+    rule = ("acls", "add", "--transactional-id", "oncelog-spark.q-1.", "--prefixed", "--principal", "User:alice")
+    root(*rule, "--operation", "DESCRIBE", "-y")
+    assert BLIND not in alice("recover", "--query", "q-1", "--dry-run").stderr, "its own are enough"
+
+
+def test_what_no_owner_is_seen_of_is_not_called_hanging(own: TestBroker, tmp_path: pathlib.Path) -> None:
+    alice, root = cli_as(own, "alice", tmp_path), cli_as(own, "root", tmp_path)
+    topic = root.create("in-part")
+    for operation in ("READ", "DESCRIBE"):
+        root("acls", "add", "--topic", topic, "--principal", "User:alice", "--operation", operation, "-y")
+
+    async def leave_open() -> None:
+        producer = Producer(**own.client_options("root"), transactional_id="in-part")
+        await producer.start()
+        producer.begin_transaction()
+        await producer.send(topic, b"x")
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(leave_open())
+    shown = alice("transactions", "find-hanging", "--topic", topic, "--exit-code", status=1).stderr
+    assert "what has no owner here may have one: you may not see all transactional ids" in shown
+    assert "1 transaction without an owner that is seen" in shown
+    assert "will end" not in shown
+    assert "will end" not in root("transactions", "find-hanging", "--topic", topic, "--exit-code").stderr

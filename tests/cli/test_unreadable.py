@@ -87,6 +87,7 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
     with TestBroker(data_dir=str(tmp_path / "data")) as broker:
         cli = Cli(broker.bootstrap_servers)
         cli.create("t")
+        cli.create("done")
         cli("produce", "t", "--transactional-id", "done", stdin="a\n")
         cli("consume", "t", "-e", "-g", "reader")
     for each in (tmp_path / "data").glob("__*_*-*"):
@@ -114,6 +115,12 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
             assert " are missing" in shown.stderr, command
         recovered = cli("recover", "--prefix", "nobody", "--yes", status=1)
         assert "is offline: the transactional ids that it has are missing" in recovered.stderr
+        planned = cli("recover", "--prefix", "nobody", "--dry-run", status=1)
+        assert "is offline: the transactional ids that it has are missing" in planned.stderr
+        assert "no open transactions on the coordinators that answered" in planned.stdout + planned.stderr
+        asked = cli("--timeout", "1s", "why", "done", status=1)
+        assert "something else, too, could not be asked" in asked.stderr
+        assert "error: transactional id done could not be read" in asked.stderr
         for command in (("groups", "describe", "reader"), ("transactions", "describe", "done")):
             asked = cli("--timeout", "1s", *command, status=1)
             assert "is offline, and what it has cannot be asked for" in asked.stderr, (command, asked.stderr)

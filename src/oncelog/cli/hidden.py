@@ -27,15 +27,16 @@ _REFUSED = (TopicAuthorization, GroupAuthorization, TransactionalIdAuthorization
 _ABSENT = (UnknownTopicOrPartition, GroupIdNotFound, TransactionalIdNotFound)
 
 
-async def why_not_all(admin: Admin, kind: str) -> str:
-    """Why there may be more of that kind than is shown; "" where all of it may be seen."""
+async def why_not_all(admin: Admin, kind: str, probe_id: str = PROBE_ID) -> str:
+    """Why there may be more of that kind than is shown; "" where all of it may be seen. `probe_id`: a transactional id that
+    nobody has, of those that matter."""
     try:
         if kind == TOPICS:
             await admin.describe_topics([PROBE_TOPIC])
         elif kind == GROUPS and await _may_exist(admin, OFFSETS_TOPIC):
             await admin.describe_groups([PROBE_GROUP])
         elif kind == TRANSACTIONAL_IDS and await _may_exist(admin, TRANSACTIONS_TOPIC):
-            await admin.describe_transactions([PROBE_ID])
+            await admin.describe_transactions([probe_id])
     except _REFUSED:
         return f"you may not see all {kind}"
     except _ABSENT:

@@ -15,7 +15,8 @@ NAMED_MAX = 20
 WHY_OFFLINE = "its disk failed or a batch is damaged: it takes nothing more; the broker's log says which"
 WAY_ON = (
     "free or mend its disk, then restart it; where a batch is damaged, restore its files from a copy while the broker "
-    "is stopped, or send what is left to another topic (docs/runbook.md)"
+    "is stopped; without one, docs/runbook.md says how to send what is left to another topic, and how a partition of an "
+    "internal topic begins anew"
 )
 
 

@@ -55,8 +55,14 @@ def test_what_was_planted_is_not_in_it(tmp_path: pathlib.Path) -> None:
         brokers = json.dumps(found["settings.json"])
         assert "super.users" in brokers
         eve = tmp_path / "eve.zip"
-        cli_as(broker, "eve", tmp_path)("support-bundle", eve)
+        said = cli_as(broker, "eve", tmp_path)("support-bundle", eve)
         seen = contents(eve)
+        for name, kind in (("topics", "topics"), ("groups", "groups"), ("transactions", "transactional ids")):
+            assert seen[f"{name}.json"]["not_all"] == [f"you may not see all {kind}"]
+            assert f"{name}.json: you may not see all {kind}: there may be more than is in it" in said.stderr
+            assert found[f"{name}.json"]["not_all"] == []
+        results = dict(line.rsplit(maxsplit=1) for line in said.stdout.splitlines() if line.endswith(" read"))
+        assert "topics.json" not in results
         assert seen["settings.json"]["error"] == "CLUSTER_AUTHORIZATION_FAILED"
         assert seen["topics.json"]["topics"] == []
 

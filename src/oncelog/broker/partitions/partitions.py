@@ -61,7 +61,10 @@ OPENED_TOGETHER = 4  # of those that nobody has asked for yet; then a pause
 OPEN_PAUSE_S = 0.001
 STEP_PARTITIONS = 32  # whose recovery points are noted as stored before others have their turn
 UNREADABLE_WAY_OUT = "stop the broker, give it its rights or restore it, or delete the topic (docs/runbook.md)"
-WAY_OUT = "stop the broker and restore its files from a copy, or send what is left to another topic (docs/runbook.md)"
+WAY_OUT = (
+    'stop the broker and restore its files from a copy; without one, docs/runbook.md, "A damaged partition", says how to send '
+    "what is left to another topic, and how a partition of an internal topic begins anew"
+)
 
 
 class Partitions:

@@ -10,9 +10,11 @@ import click
 
 from oncelog.cli.clients import arguments, open_admin
 from oncelog.cli.command import Settings, command
+from oncelog.cli.hidden import TRANSACTIONAL_IDS, why_not_all
 from oncelog.cli.output import EXIT_FAILURE, columns
 from oncelog.cli.progress import progress
-from oncelog.cli.unreadable import coordinators_away
+from oncelog.cli.unreadable import coordinators_away, none_of_those_asked
+from oncelog.client.admin.hanging import PROBE_ID
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.config import HAS_NO_MEANING, AdminConfig
 from oncelog.core.two_phase.sink_names import TRANSACTIONAL_ID_PREFIX
@@ -86,9 +88,13 @@ def recover(
         what += "; end their undecided transactions as well: their records are lost unless the batch runs again"
     if accept_loss:
         what += "; go on behind what is lost, which nobody brings back"
-    away = asyncio.run(_reached(settings))  # who is not there is given up sooner than the recovery would
+    away = asyncio.run(
+        _reached(settings, f"{prefix}.{query_id}" if query_id else prefix)
+    )  # who is not there is given up sooner than the recovery would
     if not settings.confirm(what, query_id or prefix):
-        _show_open(settings, options.client, prefix, query_id)
+        _show_open(settings, options.client, prefix, query_id, away)
+        if away:
+            ctx.exit(EXIT_FAILURE)
         return
     with progress(settings, "oncelog.spark"):
         report: RecoveryReport = run(options, query_id, abandon=abandon, accept_loss=accept_loss)
@@ -97,10 +103,14 @@ def recover(
         ctx.exit(EXIT_FAILURE)
 
 
-async def _reached(settings: Settings) -> list[str]:
-    """Coordinators that are away, after they were named: what they have is not recovered."""
+async def _reached(settings: Settings, names: str) -> list[str]:
+    """Coordinators that are away, after they were named, and what may not be seen: what they have is not recovered."""
     async with open_admin(settings) as admin:
-        return await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
+        away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
+        if not away and (reason := await why_not_all(admin, TRANSACTIONAL_IDS, f"{names}.{PROBE_ID}")):
+            settings.out.note(f"error: {reason}: there may be some that are not shown")
+            away.append(reason)
+        return away
 
 
 def _print(settings: Settings, report: Any) -> None:
@@ -122,7 +132,7 @@ def _print(settings: Settings, report: Any) -> None:
         settings.out.note("undecided ones are settled when the query starts again; if it never will: add --abandon")
 
 
-def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id: str | None) -> None:
+def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id: str | None, away: list[str]) -> None:
     from oncelog import sync
     from oncelog.core.two_phase import exactly_once_sink as sink
     from oncelog.core.two_phase.transactional_ids import leased_name
@@ -140,4 +150,5 @@ def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id
         for each in found
         if is_meant(each.transactional_id)
     ]
-    settings.out.rows(columns("transactional_id", "producer_id", "state"), rows, empty="no open transactions")
+    none = none_of_those_asked("no open transactions", away, "coordinators")
+    settings.out.rows(columns("transactional_id", "producer_id", "state"), rows, empty=none)

@@ -14,10 +14,11 @@ from typing import IO, Any
 import click
 
 import oncelog
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.commands.doctor import examine
 from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.hidden import GROUPS, TOPICS, TRANSACTIONAL_IDS, why_not_all
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, error_name, error_row, json_text
 from oncelog.cli.redaction import client_settings_told, setting_told
 from oncelog.cli.transactions.show import transaction_row
@@ -25,9 +26,11 @@ from oncelog.cli.watch.looks import Looks
 from oncelog.cli.watch.screen import document
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
+from oncelog.client.admin.session import Unreachable
+from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.diagnosis.watching import Watching
-from oncelog.errors import KafkaError
+from oncelog.errors import KafkaError, RequestTimedOut
 from oncelog.host.clock import RealClock
 from oncelog.host.network import RealNetwork
 from oncelog.host.web import UrlInvalid, WebFailed, fetch, web_address
@@ -35,6 +38,8 @@ from oncelog.types import TopicPartition
 
 TOPICS_MAX, GROUPS_MAX, IDS_MAX = 1_000, 200, 1_000
 OLDER_THAN_MS = 10_000
+PART_WAIT_S = 30.0
+NOT_ALL, IN_PART = "not_all", "read in part"
 Part = Callable[[Settings, Admin], Awaitable[Any]]
 
 
@@ -71,9 +76,11 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
             except WebFailed as error:
                 found["metrics.txt"] = f"not read: {error}\n".encode()
         size_bytes = await asyncio.to_thread(_write, file, found)
-    missing = [name for name, each in found.items() if isinstance(each, dict) and "error" in each]
-    rows = [{"file": name, "result": "not read" if name in missing else "read"} for name in found]
+    rows = [{"file": name, "result": _result(each)} for name, each in found.items()]
     settings.out.rows(columns("file", "result"), rows)
+    for name, each in found.items():
+        if _result(each) == IN_PART:
+            settings.out.note(f"{name}: {'; '.join(each[NOT_ALL])}: there may be more than is in it")
     settings.out.note(f"{path}: {size_bytes} bytes; look into it before you send it: names are in it")
     if silence is not None:
         hint = hint_for(silence, settings)
@@ -84,9 +91,9 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
 async def _ask(settings: Settings, found: dict[str, Any]) -> KafkaError | None:
     """Put what the brokers say into `found`, or why they do not. The error where none answered."""
     try:
-        async with open_admin(settings) as admin:
-            for name, part in PARTS.items():
-                found[name] = await _asked(part, settings, admin)
+        async with open_admin(patient(settings)) as admin:
+            answers = await asyncio.gather(*(_asked(part, settings, admin) for part in PARTS.values()))
+            found.update(zip(PARTS, answers, strict=True))
     except KafkaError as error:
         found.update({name: error_row(error) for name in PARTS if name not in found})
         return error
@@ -105,9 +112,26 @@ def _about(settings: Settings) -> dict[str, Any]:
 
 async def _asked(part: Part, settings: Settings, admin: Admin) -> Any:
     try:
-        return await part(settings, admin)
+        async with asyncio.timeout(PART_WAIT_S):
+            return await part(settings, admin)
+    except TimeoutError:
+        return error_row(RequestTimedOut(f"it was not all answered in {PART_WAIT_S:.0f} s"))
     except KafkaError as error:
         return error_row(error)
+
+
+def _result(part: Any) -> str:
+    if not isinstance(part, dict):
+        return "read"
+    return "not read" if "error" in part else IN_PART if part.get(NOT_ALL) else "read"
+
+
+async def _why_not_all(admin: Admin, kind: str, topic: str, unreachable: Unreachable) -> list[str]:
+    """Why there may be more of that kind: rights, coordinators that say nothing, and those that are offline."""
+    silent = [f"broker {node.node_id} did not answer" for node in sorted(unreachable)]
+    offline = [f"{each} is offline" for each in await admin.offline_coordinators() if each.topic == topic]
+    hidden = await why_not_all(admin, kind)
+    return [*silent, *offline, *([hidden] if hidden else [])]
 
 
 async def _held_back(settings: Settings, admin: Admin) -> Any:
@@ -140,7 +164,19 @@ async def _told(admin: Admin, resources: list[ConfigResource]) -> dict[str, dict
 
 async def _settings_of_brokers(_: Settings, admin: Admin) -> Any:
     nodes = (await admin.describe_cluster()).nodes
-    return await _told(admin, [ConfigResource("broker", str(node.node_id)) for node in nodes])
+    resources = [ConfigResource("broker", str(node.node_id)) for node in nodes]
+    answers = await asyncio.gather(*(_told(admin, [each]) for each in resources), return_exceptions=True)
+    if all(isinstance(each, KafkaError) for each in answers):
+        raise next(each for each in answers if isinstance(each, KafkaError))
+    found: dict[str, Any] = {}
+    for resource, answer in zip(resources, answers, strict=True):
+        if isinstance(answer, KafkaError):
+            found[f"broker {resource.name}"] = error_row(answer)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            found |= answer
+    return found
 
 
 async def _topics(_: Settings, admin: Admin) -> Any:
@@ -152,6 +188,7 @@ async def _topics(_: Settings, admin: Admin) -> Any:
     configs = await _told(admin, [ConfigResource("topic", name) for name in some])
     return {
         "count": len(views),
+        NOT_ALL: [reason] if (reason := await why_not_all(admin, TOPICS)) else [],
         "topics": [_topic(view, bounds, unreadable, configs.get(f"topic {view.name}", {})) for view in some.values()],
     }
 
@@ -166,17 +203,21 @@ def _topic(view: TopicView, bounds: Any, unreadable: dict[TopicPartition, KafkaE
 
 
 async def _transactions(_: Settings, admin: Admin) -> Any:
-    listed = await admin.list_transactions()
+    unreachable: Unreachable = {}
+    listed = await admin.list_transactions(unreachable=unreachable)
+    not_all = await _why_not_all(admin, TRANSACTIONAL_IDS, TRANSACTIONS_TOPIC, unreachable)
     states: dict[str, int] = {}
     for each in listed:
         states[each.state] = states.get(each.state, 0) + 1
     opened = [each.transactional_id for each in listed if each.state in ("Ongoing", "PrepareCommit", "PrepareAbort")]
-    described = await admin.describe_transactions(opened[:IDS_MAX]) if opened else {}
-    return {"states": states, "open": [transaction_row(each) for each in described.values()]}
+    described = await admin.describe_transactions(opened[:IDS_MAX], unreachable={}) if opened else {}
+    return {"states": states, NOT_ALL: not_all, "open": [transaction_row(each) for each in described.values()]}
 
 
 async def _groups(_: Settings, admin: Admin) -> Any:
-    listed = await admin.list_groups()
+    unreachable: Unreachable = {}
+    listed = await admin.list_groups(unreachable=unreachable)
+    not_all = await _why_not_all(admin, GROUPS, OFFSETS_TOPIC, unreachable)
     groups = []
     for each in listed[:GROUPS_MAX]:
         row: dict[str, Any] = {"group": each.group_id, "state": each.state, "type": each.group_type}
@@ -191,7 +232,7 @@ async def _groups(_: Settings, admin: Admin) -> Any:
         except KafkaError as error:
             row["error"] = error_name(error)
         groups.append(row)
-    return {"count": len(listed), "groups": groups}
+    return {"count": len(listed), NOT_ALL: not_all, "groups": groups}
 
 
 PARTS: dict[str, Part] = {  # what is asked, each by itself

@@ -303,7 +303,8 @@ async def find_hanging(
     wide = columns(wide=["coordinator_epoch", "transactional_id", "reason"])
     silent = [what for what, missing in (("partitions", unreadable), ("coordinators", away)) if missing]
     none = none_of_those_asked("no hanging transactions", silent, " and ".join(silent))
-    settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty=none_that_may_be_seen(none, is_blind))
+    none = none_that_may_be_seen(none, is_blind or bool(hidden))
+    settings.out.rows([*columns(*names), *wide, Column("repair")], rows, empty=none)
     if young := len(all_ages) - len(found):
         text = f"left out, as it was quiet for no longer than {duration_text(timeout)}: {counted(young, 'transaction')}"
         whose = "that no coordinator will end"

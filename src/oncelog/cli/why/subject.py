@@ -68,11 +68,12 @@ async def subject_of(settings: Settings, looking: Looking, name: str, wanted: st
 
 
 def _certain(looking: Looking, subject: Subject) -> Subject:
-    """It is this; what else the name may mean is no part of the answer."""
+    """It is this. What else the name may mean is no part of the answer for who may not see it; where nobody could say, it was
+    not read."""
     if looking.not_read:
         what = ", ".join(f"{each.what} ({each.error})" for each in looking.not_read)
         looking.notes.append(f"whether {subject.name} names something else, too, could not be asked: {what}")
-        looking.not_read.clear()
+        looking.not_read[:] = [each for each in looking.not_read if each.resource is None]
     return subject
 
 
