@@ -206,6 +206,7 @@ def _other_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.log.open_files", OPEN_FILES_MAX=(1, 512))
     yield from _constants("oncelog.log.partition_log", SNAPSHOTS_KEPT=(1, 10))
     yield from _constants("oncelog.log.segment", _WALK_CHUNK_BYTES=(61, 1 << 20))
+    yield from _constants("oncelog.log.time_proof", NEAR_SIZE_BYTES=(61, 1 << 20), ALL_SIZE_BYTES=(61, 1 << 20))
     yield from _constants("oncelog.wire.compression", _XERIAL_BLOCK_BYTES=(1, 1 << 20), _ZSTD_INPUT_BYTES=(1, 1 << 16))
     yield from _constants("oncelog.wire.frame", KEPT_SHARE=(1, 1 << 20))
     yield from _constants("oncelog.wire.frame_buffer", STAGE_BYTES=(64, 1 << 20), FIRST_BYTES=(16, 1 << 20))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from oncelog.log.config import LogConfig
 from oncelog.log.retention import count_past_retention
 
 NOW_MS = 1_700_000_000_000
@@ -16,14 +17,14 @@ class Sized:
     size_bytes: int
     end_offset: int
     largest_timestamp: int = NOW_MS
+    is_proven: bool = True
 
 
 def count(segments: list[Sized], *, retention_ms: int = -1, retention_bytes: int = -1, **changed: int) -> int:
     known = {"high_watermark": segments[-1].end_offset, "now_ms": NOW_MS} | changed
     return count_past_retention(
         segments,
-        retention_ms=retention_ms,
-        retention_bytes=retention_bytes,
+        LogConfig(retention_ms=retention_ms, retention_bytes=retention_bytes),
         modified_ms=lambda index: NOW_MS - 1000 * index,
         **known,
     )
@@ -71,3 +72,9 @@ def test_an_empty_active_segment_stays() -> None:
 def test_size_and_time_together() -> None:
     aged = [Sized(100, 10, NOW_MS), Sized(100, 20, NOW_MS - 9000), Sized(100, 30, NOW_MS)]
     assert count(aged, retention_bytes=200, retention_ms=1000) == 2, "the first for its size, the second for its age"
+
+
+def test_what_its_index_alone_calls_too_old_waits_for_a_proof() -> None:
+    aged = [Sized(1, 10, NOW_MS - 9000), Sized(1, 20, NOW_MS - 9000, is_proven=False), Sized(1, 30, NOW_MS - 9000)]
+    assert (count(aged, retention_ms=1000), count(aged, retention_ms=1000, proven_only=False)) == (1, 3)
+    assert count(aged, retention_bytes=0) == 3, "by size no time is asked for"

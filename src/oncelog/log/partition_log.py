@@ -11,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from typing import Protocol
 
@@ -87,6 +88,7 @@ class PartitionLog:
         self._deleted: list[str] = []
         self._replaced: list[str] = []  # by cleaned segments, which are not known to be durable in their place yet
         self._is_being_cleaned = False
+        self.to_prove: Segment | None = None  # too old by its time index, which nothing is deleted by
 
     def adopt_recovered(
         self, unsynced: list[str], *, names_are_unsynced: bool, leader_epochs_changed: bool, read_size_bytes: int = 0
@@ -517,7 +519,7 @@ class PartitionLog:
         return self._remove_segments()
 
     def _remove_segments(self) -> list[Segment]:
-        # The producers of a removed segment must be in a synced snapshot that the next recovery would start from.
+        # Its producers must be in a synced snapshot that the next recovery would start from.
         covered = min(self.log_start_offset, self.recovery_point)
         durable = self._durable_snapshots()
         stored = max((offset for offset in durable if offset <= self._stored_recovery_point), default=0)
@@ -551,17 +553,14 @@ class PartitionLog:
     def segments_past_retention(self, now_ms: int, high_watermark: int) -> list[Segment]:
         """The oldest segments that retention.ms and retention.bytes no longer ask for, wholly below `high_watermark`.
 
-        Delete them with `delete_records_before(past[-1].end_offset)`; `roll` first where the active one is among them.
+        Delete them with `delete_records_before(past[-1].end_offset)`, after a `roll` where the active one is among them. One
+        may be `to_prove`.
         """
         kept = [segment for segment in self.segments if segment.end_offset > self.log_start_offset] or [self._active]
-        count = count_past_retention(
-            kept,
-            retention_ms=self._config.retention_ms,
-            retention_bytes=self._config.retention_bytes,
-            high_watermark=high_watermark,
-            now_ms=now_ms,
-            modified_ms=lambda index: self._files.modified_ms(kept[index].log_path),
-        )
+        modified_ms = lambda index: self._files.modified_ms(kept[index].log_path)  # noqa: E731
+        asked = partial(count_past_retention, kept, self._config, high_watermark, now_ms, modified_ms)
+        count = asked()
+        self.to_prove = kept[count] if count < asked(proven_only=False) else None
         return kept[:count]
 
     # Cleaning

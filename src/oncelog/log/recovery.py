@@ -204,6 +204,8 @@ class _Opening:
             if offset > self.recovery_point or (offset == self.recovery_point and offset in rolled):
                 write_again(self.open_files.get(self._snapshot_path(offset)))
                 self.unsynced.append(self._snapshot_path(offset))
+        for segment in segments:
+            segment.mends_indexes = True
         log = PartitionLog(
             self.open_files,
             self.directory,

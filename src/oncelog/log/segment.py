@@ -6,10 +6,11 @@ their file is missing or broken, so an index can cost time but never data. Offse
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from oncelog.errors import CorruptIndex, DamagedLog
+from oncelog.errors import CorruptIndex, DamagedLog, StorageError
 from oncelog.log.batch_header import WALK_SIZE_BYTES, BatchAt, batch_at
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
@@ -19,11 +20,13 @@ from oncelog.log.offset_index import OffsetIndex, entry_from_bytes
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
+from oncelog.log.time_proof import LoadedTimes
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
 from oncelog.types import AbortedTransaction
 from oncelog.wire.crc32c import crc32c
 from oncelog.wire.record_batch import RecordBatch
 
+_log = logging.getLogger("oncelog.partitions")
 _WALK_CHUNK_BYTES = 8192
 _PATHS = {
     "log_path": "log",
@@ -90,6 +93,9 @@ class Segment:
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
         self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
+        self.times = LoadedTimes(size_bytes)
+        self.ends_in_damage = False  # the indexes that were built anew, as nothing can be read behind that
+        self.mends_indexes = False  # on the disk as well: not while it is being recovered
 
     # Indexes
 
@@ -130,7 +136,7 @@ class Segment:
         files = self._open_files.files
         try:
             if not (files.exists(self.index_path) and files.exists(self.time_index_path)):
-                raise CorruptIndex("missing")
+                raise CorruptIndex("an index is missing")
             data, time_data = files.read_whole(self.index_path), files.read_whole(self.time_index_path)
             index = OffsetIndex.from_bytes(self.base_offset, data, self.size_bytes)
             self._time_index = TimeIndex.from_bytes(self.base_offset, time_data)
@@ -138,23 +144,57 @@ class Segment:
                 len(index) * OFFSET_ENTRY_BYTES + len(self._time_index) * TIME_ENTRY_BYTES
             )
             self._offset_index = index
-        except CorruptIndex:
-            self._rebuild_indexes()
+        except CorruptIndex as error:
+            self._rebuild_indexes(str(error))
             return
         self._last_indexed_position = self._loaded_end_position = index.last_position
+        self.times.load(len(self._time_index))
         self.max_timestamp, self.offset_of_max_timestamp = self._time_index.last
 
-    def _rebuild_indexes(self) -> None:
+    def _rebuild_indexes(self, problem: str) -> None:
+        _log.warning("%s: %s; the segment's indexes are built anew from the log", self.log_path, problem)
         self.reset_indexes()
         for batch in (scan := self.scan(0, check_crc=False)):
             if batch.last_offset - self.base_offset > INT32_MAX:
-                break  # a flipped bit: whoever reads there is told
+                scan.problem = "an impossible offset"  # a flipped bit: whoever reads there is told
+                break
             self.note_batch(batch.last_offset, timestamp_of(batch), scan.position)
         self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
+        self.ends_in_damage = scan.problem is not None
+        if self.ends_in_damage:
+            self.times.damaged(self.size_bytes)
+        elif self.mends_indexes:
+            try:
+                self.flush_indexes()
+            except StorageError as error:  # what is in memory serves
+                _log.warning("%s: its indexes could not be written: %s", self.log_path, error)
+
+    def offset_before(self, timestamp: int) -> int:
+        """An offset before which no record is as late as `timestamp`."""
+        index = self.time_index
+        problem = self.times.problem_of(index, index.number_before(timestamp), self)
+        if problem is not None:
+            self._rebuild_indexes(problem)
+        return self.time_index.offset_before(timestamp)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether the largest timestamp is that of the batches, not what an index file says."""
+        return self.times.unproven_end_position == 0
+
+    def note_proof(self, largest_timestamp: int) -> None:
+        """All headers below `unproven_end_position` were read: this is the largest timestamp among them."""
+        if largest_timestamp > self.largest_timestamp:
+            self._rebuild_indexes(f"its time index ends at {self.largest_timestamp}, the log at {largest_timestamp}")
+        if not self.ends_in_damage:
+            self.times.proven()
 
     @property
     def largest_timestamp(self) -> int:
         """The largest timestamp of the segment in ms; -1 where its batches have none."""
+        problem = self.times.problem_of_last(self.time_index, self)
+        if problem is not None:
+            self._rebuild_indexes(problem)
         return max(self.time_index.last[0], self.max_timestamp)
 
     def reset_indexes(self) -> None:
@@ -162,6 +202,7 @@ class Segment:
         self._offset_index = OffsetIndex(self.base_offset)
         self._time_index = TimeIndex(self.base_offset)
         self._last_indexed_position = self._loaded_end_position = 0
+        self.times.forget()
         self.indexes_differ = True
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
 
@@ -184,6 +225,7 @@ class Segment:
         index, time_index = self.offset_index, self.time_index
         self.indexes_differ |= index.truncate(end_offset) + time_index.truncate(end_offset) > 0
         self._last_indexed_position = index.last_position
+        self.times.cut(index.last_position, len(time_index))
         self.max_timestamp, self.offset_of_max_timestamp = time_index.last
         self.end_offset = self.base_offset
         for batch in (scan := self.scan(index.last_position, check_crc=False)):
@@ -335,7 +377,7 @@ class Segment:
         while position < self.size_bytes:
             found = batch_at(chunk, position - chunk_position, position)
             if found is None:
-                chunk, chunk_position = self._log_as_it_is().read_at(position, _WALK_CHUNK_BYTES), position
+                chunk, chunk_position = self.file().read_at(position, _WALK_CHUNK_BYTES), position
                 found = batch_at(chunk, 0, position)
                 if found is None:
                     raise DamagedLog(f"{self.log_path}: no batch at position {position}")
@@ -351,11 +393,11 @@ class Segment:
         # An index that lies would skip records without an error: it is believed only where the log agrees.
         if position == 0 or position > self._loaded_end_position or position in self._believed:
             return position
-        found = batch_at(self._log_as_it_is().read_at(position, WALK_SIZE_BYTES), 0, position)
+        found = batch_at(self.file().read_at(position, WALK_SIZE_BYTES), 0, position)
         if found is not None and found.last_offset == last_offset:
             self._believed.add(position)
             return position
-        self._rebuild_indexes()
+        self._rebuild_indexes(f"its offset index says {position} of offset {last_offset}, which the log does not")
         return 0
 
     def position_of(self, offset: int) -> int:
@@ -384,7 +426,7 @@ class Segment:
             position_end = min(self.size_bytes, first.position + max(size_bytes_max, first.size_bytes))
         if position_end <= first.position:
             return None
-        data = self._log_as_it_is().read_at(first.position, position_end - first.position)
+        data = self.file().read_at(first.position, position_end - first.position)
         if len(data) < position_end - first.position and not is_damaged:
             raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
         if is_damaged or first.position < self.unchecked_end_position:
@@ -419,7 +461,7 @@ class Segment:
         while True:
             found = batch_at(chunk, position - chunk_position, position)
             if found is None:
-                chunk, chunk_position = self._log_as_it_is().read_at(position, _WALK_CHUNK_BYTES), position
+                chunk, chunk_position = self.file().read_at(position, _WALK_CHUNK_BYTES), position
                 found = batch_at(chunk, 0, position)
                 if found is None:
                     raise DamagedLog(f"{self.log_path}: no batch at position {position}")
@@ -432,7 +474,7 @@ class Segment:
         DamagedLog where the very first batch is not."""
         due_offset, end_position = self.base_offset, position + len(data)
         whole = [(due_offset, position)]  # the end of each batch that is
-        scan = Scan(self._log_as_it_is(), position, end_position)
+        scan = Scan(self.file(), position, end_position)
         for batch in scan:
             if batch.base_offset < due_offset:
                 problem: str | None = f"offset {batch.base_offset} where {due_offset} or more is due"
@@ -443,7 +485,7 @@ class Segment:
             whole.append((due_offset, scan.position + batch.size_bytes))
         else:
             problem = scan.problem
-        behind = batch_at(self._log_as_it_is().read_at(scan.position, WALK_SIZE_BYTES), 0, scan.position)
+        behind = batch_at(self.file().read_at(scan.position, WALK_SIZE_BYTES), 0, scan.position)
         next_offset = behind.base_offset if behind is not None and scan.position < self.size_bytes else self.end_offset
         # Offsets lie outside the checksum: where two do not follow each other, either of them may be the wrong one.
         if due_offset > next_offset and len(whole) > 1:
@@ -465,6 +507,7 @@ class Segment:
         self.size_bytes = position
         self._read_hint = (self.base_offset, 0)
         self.unchecked_end_position = min(self.unchecked_end_position, position)
+        self.times.cut(position)
         self._first_timestamp = None
 
     def scan(self, position: int, *, check_crc: bool = True) -> Scan:
@@ -546,6 +589,10 @@ class Segment:
     def _log(self) -> File:
         return self._open_files.get(self.log_path, create=False)
 
-    def _log_as_it_is(self) -> File:
-        """For reads that end before what is to be written later."""
+    def opened(self) -> File:
+        """The log's, for another thread, which closes it."""
+        return self._open_files.files.open(self.log_path, create=False)
+
+    def file(self) -> File:
+        """The log's, for reads that end before what is to be written later."""
         return self._open_files.as_it_is(self.log_path, create=False)

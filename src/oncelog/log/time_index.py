@@ -56,17 +56,25 @@ class TimeIndex:
             return NO_TIMESTAMP, self.base_offset
         return self.timestamps[-1], self.offsets[-1] + self.base_offset
 
+    def entry(self, number: int) -> tuple[int, int]:
+        """One entry as (timestamp, offset)."""
+        return self.timestamps[number], self.offsets[number] + self.base_offset
+
     def maybe_add(self, timestamp: int, offset: int) -> None:
         """Add an entry when `timestamp` is later than the last one's: entries never go back."""
         if timestamp > (self.timestamps[-1] if self.timestamps else NO_TIMESTAMP):
             self.timestamps.append(timestamp)
             self.offsets.append(offset - self.base_offset)
 
+    def number_before(self, timestamp: int) -> int:
+        """The number of the last entry before `timestamp`; -1 without one."""
+        # The entry with exactly this timestamp names the batch that holds it: only earlier ones are skipped.
+        return bisect_left(self.timestamps, timestamp) - 1
+
     def offset_before(self, timestamp: int) -> int:
         """An offset before which no record is as late as `timestamp`."""
-        # The entry with exactly this timestamp names the batch that holds it: only earlier ones are skipped.
-        found = bisect_left(self.timestamps, timestamp)
-        return self.offsets[found - 1] + self.base_offset if found else self.base_offset
+        found = self.number_before(timestamp)
+        return self.offsets[found] + self.base_offset if found >= 0 else self.base_offset
 
     def truncate(self, end_offset: int) -> int:
         """Drop entries at or above `end_offset`; returns how many."""

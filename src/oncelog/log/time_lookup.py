@@ -26,7 +26,8 @@ def first_at_or_after(
 ) -> TimestampAndOffset | None:
     """The first record at or above `log_start_offset` that is as late as `timestamp`. Raises DamagedLog."""
     for segment in segments:
-        if segment.largest_timestamp >= timestamp and segment.end_offset > log_start_offset:
+        is_late_enough = segment.largest_timestamp >= timestamp or segment.ends_in_damage
+        if is_late_enough and segment.end_offset > log_start_offset:
             found = _first_in(segment, open_files, timestamp, log_start_offset)
             if found is not None:
                 return found
@@ -36,7 +37,7 @@ def first_at_or_after(
 def _first_in(
     segment: Segment, open_files: OpenFiles, timestamp: int, log_start_offset: int
 ) -> TimestampAndOffset | None:
-    from_offset = max(segment.time_index.offset_before(timestamp), log_start_offset, segment.base_offset)
+    from_offset = max(segment.offset_before(timestamp), log_start_offset, segment.base_offset)
     for batch in _batches(segment, open_files, segment.position_of(from_offset)):
         if batch.max_timestamp >= timestamp and batch.last_offset >= log_start_offset:
             for record in _records(segment, batch):

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Sequence
 from oncelog.broker.partitions.checkpoints import Checkpoints
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.local_partition import LocalPartition
-from oncelog.errors import StorageError
+from oncelog.errors import DamagedLog, StorageError
+from oncelog.host.worker import Worker
+from oncelog.log import time_proof
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS
 from oncelog.log.segment import Segment
 from oncelog.types import TopicPartition
@@ -26,8 +28,10 @@ INT64_MAX = 2**63 - 1
 class LogStarts:
     """Of one node's partitions."""
 
-    def __init__(self, checkpoints: Checkpoints, deleted: DeletedFiles) -> None:
+    def __init__(self, checkpoints: Checkpoints, deleted: DeletedFiles, worker: Worker) -> None:
         self._checkpoints = checkpoints
+        self._worker = worker
+        self._proving: TopicPartition | None = None
         self._deleted = deleted
         self._retention_due: dict[TopicPartition, tuple[int, int]] = {}  # log end when it was looked at, when again
 
@@ -38,6 +42,8 @@ class LogStarts:
     def forget(self, name: TopicPartition) -> None:
         """A partition that is deleted."""
         self._retention_due.pop(name, None)
+        if name == self._proving:
+            self._proving = None
 
     def delete_records(self, partition: LocalPartition, log_start_offset: int) -> None:
         """First its checkpoint, then the files. Raises StorageError."""
@@ -59,9 +65,51 @@ class LogStarts:
         count = 0
         partitions = tuple(partitions)
         for first in range(0, len(partitions), LOOKED_AT_TOGETHER):
-            count += self._retain(partitions[first : first + LOOKED_AT_TOGETHER], now_ms)
+            looked_at = partitions[first : first + LOOKED_AT_TOGETHER]
+            count += self._retain(looked_at, now_ms)
+            for partition in looked_at:
+                while await self._prove(partition):
+                    count += self._retain((partition,), now_ms)
             await asyncio.sleep(0)
         return count
+
+    async def _prove(self, partition: LocalPartition) -> bool:
+        """A segment is too old by what its time index says: do its batches say so too? True where that is known now."""
+        if partition.is_offline or (segment := partition.log.to_prove) is None or segment.times.is_unprovable:
+            return False
+        path, end_position = segment.log_path, segment.times.unproven_end_position
+        self._proving = partition.name
+        try:
+            largest_timestamp = await self._largest_timestamp(segment)
+            is_here = self._proving is not None and segment in partition.log.segments and segment.log_path == path
+            if not is_here or segment.times.unproven_end_position != end_position:
+                return False  # deleted, cleaned or cut meanwhile: the next look tells
+            segment.note_proof(largest_timestamp)
+        except DamagedLog as error:
+            segment.times.damaged(end_position)
+            _log.warning(
+                "%s: %s: %s; how old the segment is cannot be told, retention.ms does not delete it (docs/runbook.md, a damaged "
+                "partition)",
+                *(partition.name, path, error),
+            )
+        except StorageError as error:
+            partition.go_offline(str(error))
+        finally:
+            self._proving = None
+        return segment.is_proven
+
+    async def _largest_timestamp(self, segment: Segment) -> int:
+        """By the batches that its process did not write. Raises DamagedLog, StorageError."""
+        end_position, last_offset_max = segment.times.unproven_end_position, segment.end_offset - 1
+        file = segment.opened()
+        try:
+            if end_position <= time_proof.ALL_SIZE_BYTES:
+                return time_proof.largest_timestamp_in(file, end_position, last_offset_max)
+            return await self._worker.run(
+                lambda pace: time_proof.largest_timestamp_in(file, end_position, last_offset_max, pace)
+            )
+        finally:
+            file.close()
 
     def _retain(self, partitions: Sequence[LocalPartition], now_ms: int) -> int:
         moves: list[tuple[LocalPartition, int]] = []

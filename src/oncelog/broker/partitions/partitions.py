@@ -98,7 +98,7 @@ class Partitions:
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._has_past = False  # the checkpoint files may say something of topics that were deleted
         self.deleted = DeletedFiles(files.files, worker)
-        self.log_starts = LogStarts(self._checkpoints, self.deleted)
+        self.log_starts = LogStarts(self._checkpoints, self.deleted, worker)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
         self._first_watchers = FirstWatchers(self._partitions.get)
         self._unwritten_rules = Partition()  # of all that were never written: nothing in it ever changes
