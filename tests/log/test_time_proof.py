@@ -116,3 +116,15 @@ def test_damage_is_no_proof() -> None:
             largest_timestamp_in(segment.opened(), segment.times.unproven_end_position, 2)
         files.flip_bit(segment.log_path, position * 8 + bit)
     assert largest_timestamp_in(segment.opened(), segment.times.unproven_end_position, 2) == T_MS + 3
+
+
+@pytest.mark.parametrize("entry", [(200, 3), (240, 3)])
+def test_an_entry_between_is_checked_when_a_lookup_uses_it(entry: tuple[int, int]) -> None:
+    """The last ones are right."""
+    files, config = closed(100, 200, 300, 400, 500, 600)
+    write_times(files, (100, 0), entry, (500, 4), (600, 5))
+    log = opened(files, config, recovery_point=6)
+    for timestamp, offset in ((250, 2), (201, 2), (200, 1), (301, 3), (450, 4), (100, 0)):
+        found = log.offset_for_timestamp(T_MS + timestamp)
+        assert found is not None
+        assert found.offset == offset

@@ -26,10 +26,12 @@ from oncelog.log.files import Files
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
 from oncelog.log.leader_epoch_file import LeaderEpochs
 from oncelog.log.leftovers import base_offset_of, put_right
+from oncelog.log.offset_index import ENTRY_SIZE_BYTES as OFFSET_ENTRY_BYTES
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.producer_windows import Windows, completed
 from oncelog.log.segment import Segment, timestamp_of
+from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
 from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
 from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
@@ -206,6 +208,7 @@ class _Opening:
                 self.unsynced.append(self._snapshot_path(offset))
         for segment in segments:
             segment.mends_indexes = True
+            self._mend_torn_indexes(segment)
         log = PartitionLog(
             self.open_files,
             self.directory,
@@ -384,6 +387,8 @@ class _Opening:
         aborted = [entry for entry in aborted_before if entry.last_offset < from_offset]
         due_offset = max(segment.base_offset, from_offset)
         unsynced_position: int | None = None
+        if 0 < position == segment.size_bytes:
+            segment.check_end()  # it was closed, or a checkpoint: nobody writes what is wrong there
         scan = segment.scan(position)
         for batch in scan:
             # Offsets lie outside the checksum. Gaps are left by compaction, which stays below the recovery point.
@@ -432,7 +437,7 @@ class _Opening:
     def _may_read_again(self, segment: Segment, scan: Scan, aborted: list[AbortedTransaction]) -> bool:
         """Whether the next start can as well do all of this once more: nothing but what it does anew is wrong on the disk."""
         is_synced = not self.is_clean and scan.problem is None and segment.end_offset <= self.whole_offset
-        if not is_synced or self.size_bytes > READ_AGAIN_SIZE_BYTES_MAX or self.unsynced:
+        if not is_synced or segment.has_rebuilt_indexes or self.size_bytes > READ_AGAIN_SIZE_BYTES_MAX or self.unsynced:
             return False
         try:
             return segment.read_aborted() == aborted
@@ -483,6 +488,12 @@ class _Opening:
         self.cut = Cut(offset, segment.base_offset, position, size_bytes, problem, tuple(names), tuple(sorted(behind)))
         self.notes.append(f"{where}; {self.cut}")
         return segments[: index + 1]
+
+    def _mend_torn_indexes(self, segment: Segment) -> None:
+        """Those that end in the middle of an entry; what else is wrong with one shows when it is used."""
+        for path, entry_bytes in zip(segment.paths[1:3], (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES), strict=True):
+            if self.files.exists(path) and self.files.size_of(path) % entry_bytes:
+                _ = segment.offset_index  # read, and built anew
 
     def _drop(self, segment: Segment) -> list[str]:
         segment.release()

@@ -20,7 +20,7 @@ from oncelog.log.offset_index import OffsetIndex, entry_from_bytes
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
-from oncelog.log.time_proof import LoadedTimes
+from oncelog.log.time_proof import LACKS_END, LoadedTimes
 from oncelog.log.transaction_index import aborted_from_bytes, aborted_to_bytes
 from oncelog.types import AbortedTransaction
 from oncelog.wire.crc32c import crc32c
@@ -64,8 +64,7 @@ class Segment:
         size_bytes: int = 0,
         suffix: str = "",
     ) -> None:
-        self.base_offset = base_offset
-        self.end_offset = base_offset
+        self.base_offset = self.end_offset = base_offset
         self.size_bytes = size_bytes
         self.config = config
         self._bounds_of: LogConfig | None = None  # whose the bounds of `must_roll_for` are
@@ -85,16 +84,15 @@ class Segment:
         self._last_indexed_position = 0
         self._first_timestamp: int | None = None
         self.created_ms: int | None = None  # of the clock: made, or first appended to since it was opened
-        self._written_timestamps = (
-            NO_TIMESTAMP,
-            base_offset,
-        )  # the largest one and its offset, before what is written later
+        # The largest one and its offset, before what is written later.
+        self._written_timestamps = (NO_TIMESTAMP, base_offset)
         self._read_hint = (base_offset, 0)
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
         self._believed: set[int] = set()  # positions of the former that were seen to agree with the log
         self.times = LoadedTimes(size_bytes)
         self.ends_in_damage = False  # the indexes that were built anew, as nothing can be read behind that
+        self.has_rebuilt_indexes = False
         self.mends_indexes = False  # on the disk as well: not while it is being recovered
 
     # Indexes
@@ -151,8 +149,11 @@ class Segment:
         self.times.load(len(self._time_index))
         self.max_timestamp, self.offset_of_max_timestamp = self._time_index.last
 
-    def _rebuild_indexes(self, problem: str) -> None:
+    def _rebuild_indexes(self, problem: str | None) -> None:
+        if problem is None:
+            return
         _log.warning("%s: %s; the segment's indexes are built anew from the log", self.log_path, problem)
+        self.has_rebuilt_indexes = True
         self.reset_indexes()
         for batch in (scan := self.scan(0, check_crc=False)):
             if batch.last_offset - self.base_offset > INT32_MAX:
@@ -172,9 +173,7 @@ class Segment:
     def offset_before(self, timestamp: int) -> int:
         """An offset before which no record is as late as `timestamp`."""
         index = self.time_index
-        problem = self.times.problem_of(index, index.number_before(timestamp), self)
-        if problem is not None:
-            self._rebuild_indexes(problem)
+        self._rebuild_indexes(self.times.problem_of(index, index.number_before(timestamp), self))
         return self.time_index.offset_before(timestamp)
 
     @property
@@ -192,9 +191,7 @@ class Segment:
     @property
     def largest_timestamp(self) -> int:
         """The largest timestamp of the segment in ms; -1 where its batches have none."""
-        problem = self.times.problem_of_last(self.time_index, self)
-        if problem is not None:
-            self._rebuild_indexes(problem)
+        self._rebuild_indexes(self.times.problem_of_last(self.time_index, self))
         return max(self.time_index.last[0], self.max_timestamp)
 
     def reset_indexes(self) -> None:
@@ -246,6 +243,12 @@ class Segment:
         else:
             self._open_files.forget(self.transaction_index_path)
             self._open_files.files.remove(self.transaction_index_path)
+
+    def check_end(self) -> None:
+        """Of one that was closed: the last time index entry is its largest timestamp, or both indexes are built anew."""
+        self._rebuild_indexes(self.times.problem_of_last(self.time_index, self))
+        if self.time_index.last[0] < self.max_timestamp:
+            self._rebuild_indexes(LACKS_END)
 
     def flush_indexes(self) -> None:
         """Write the index entries that wait in memory."""
@@ -431,9 +434,8 @@ class Segment:
             raise DamagedLog(f"{self.log_path}: ends at {first.position + len(data)} instead of {self.size_bytes}")
         if is_damaged or first.position < self.unchecked_end_position:
             intact_end_offset, intact_end = self._intact(data, first.position, end_offset)
-            if (
-                is_damaged or intact_end < position_end
-            ):  # what is whole is given; whoever goes on behind it is told of the damage
+            # What is whole is given; whoever goes on behind it is told of the damage.
+            if is_damaged or intact_end < position_end:
                 data, read_end, position_end = data[: intact_end - first.position], intact_end_offset, intact_end
         self._read_hint = (read_end, position_end)
         return SegmentRead(data, first.base_offset, read_end, first.position, position_end)

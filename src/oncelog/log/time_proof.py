@@ -21,6 +21,7 @@ _HEADER = Struct(">qi9xhi8xq14xi")
 _APPEND_TIME_BIT = 8
 NEAR_SIZE_BYTES = 8192  # read at a time where the end is near
 ALL_SIZE_BYTES = 65_536
+LACKS_END = "its time index lacks its end: a batch is later than the last entry"
 
 
 class Placed(Protocol):
@@ -159,7 +160,7 @@ class LoadedTimes:
                 return problem
             timestamp = index.entry(number)[0] if number >= 0 else NO_TIMESTAMP
             if is_later_behind(timestamp, log.file(), position, end_position):
-                problem = "its time index lacks its end: a batch is later than the last entry"
+                problem = LACKS_END
         except DamagedLog:
             return None  # whoever reads there is told
         return problem
