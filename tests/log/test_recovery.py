@@ -442,6 +442,21 @@ def test_a_log_shorter_than_its_recovery_point_is_damage_without_its_newest_snap
     assert after == before
 
 
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_an_unreadable_snapshot_that_no_recovery_needs_goes_after_a_crash(is_stored: bool) -> None:
+    """It would stand in reconcile and dump-log for ever."""
+    world = filled(is_stored=is_stored)
+    older, newest = snapshots(world)
+    overwrite(world.files, older if is_stored else newest, b"\0\1\2")
+    world.files.kill()
+    report = world.open()
+    assert [note for note in report.notes if "this start does not need it" in note]
+    for path in snapshots(world):
+        producer_snapshot.snapshot_from_bytes(world.files.read_whole(path))
+    world.check()
+    world.check_recovery_is_idempotent()
+
+
 def test_a_snapshot_ahead_of_the_log_goes_and_its_producers_are_not_believed() -> None:
     """A power cut kept it and lost the batches that it knows; other batches get their offsets later."""
     world = World()

@@ -176,6 +176,7 @@ class _Opening:
         self.has_unwritten = False  # indexes, and producers, of what is whole and synced
         self.cut: Cut | None = None
         self.batch_count = self.size_bytes = 0
+        self.read_snapshot_offset = -1
 
     def run(self) -> RecoveryReport:
         if rewrite_after_failed_sync(self.files, self.directory, self.known_synced_offset):
@@ -197,7 +198,7 @@ class _Opening:
             raise DamagedLog(
                 f"{self.directory}: ends at offset {end_offset}, but it was synced up to {known_end_offset}"
             )
-        for offset in [offset for offset in snapshot_offsets if offset > end_offset]:
+        for offset in [offset for offset in snapshot_offsets if offset > end_offset or self._is_unreadable(offset)]:
             self._remove_snapshot(offset, snapshot_offsets)
         # Written at a roll, perhaps by a process that was killed before its sync: segments are removed in reliance on them. A
         # journal's data sync may have had the recovery point there before the roll.
@@ -267,6 +268,7 @@ class _Opening:
                 try:
                     entries = producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
                     entries = completed(entries, self.windows.get(offset, {}))
+                    self.read_snapshot_offset = offset
                     return max(offset, segments[0].base_offset), entries, offsets
                 except CorruptIndex as error:
                     self.notes.append(f"{path}: {error}; removed, an older one is tried")
@@ -275,6 +277,18 @@ class _Opening:
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{producer_snapshot.file_name(offset)}"
+
+    def _is_unreadable(self, offset: int) -> bool:
+        """Of one that this recovery does not need: a later one may, and it is no damage of the log. A clean stop leaves none."""
+        if self.is_clean or offset == self.read_snapshot_offset:
+            return False
+        path = self._snapshot_path(offset)
+        try:
+            producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
+        except CorruptIndex as error:
+            self.notes.append(f"{path}: {error}; removed, this start does not need it")
+            return True
+        return False
 
     def _remove_snapshot(self, offset: int, offsets: list[int]) -> None:
         self.files.remove(self._snapshot_path(offset))
