@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import shutil
+import tempfile
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from oncelog.cli.dump_log.files import Wanted, items_of
+from oncelog.log.time_index import TimeIndex
 from oncelog.testing import TestBroker
 from oncelog.wire.record_batch import build_batch, set_offsets
 from tests.cli.world import Cli, oncelog
@@ -260,7 +263,68 @@ def test_indexes_that_contradict_the_log(data: pathlib.Path) -> None:
     assert "behind the end of the log" in rows(directory / f"{LOG}.timeindex", status=1)[-1]["problem"]
 
 
+TIMES = [100, 200, 200, 150, 300]  # of batches of one record each
+
+
+def timed(directory: pathlib.Path, *entries: tuple[int, int], is_rolled: bool = True) -> list[str]:
+    """What is wrong with a time index of these entries."""
+    directory.mkdir()
+    batches = [build_batch([(each, b"k", b"v", ())]) for each in TIMES]
+    for offset, batch in enumerate(batches):
+        set_offsets(batch, offset, 0)
+    (directory / f"{LOG}.log").write_bytes(b"".join(batches))
+    if is_rolled:
+        (directory / f"{5:020d}.log").write_bytes(b"")
+    index = TimeIndex(0)
+    for timestamp, offset in entries:
+        index.maybe_add(timestamp, offset)
+    (directory / f"{LOG}.timeindex").write_bytes(index.to_bytes())
+    found = json.loads(oncelog("dump-log", directory / f"{LOG}.timeindex", "-o", "json").stdout)
+    return [each["problem"] for each in of_kind(found, "problem")]
+
+
+def test_a_time_index_is_compared_both_ways(tmp_path: pathlib.Path) -> None:
+    assert timed(tmp_path / "whole-0", (100, 0), (200, 1), (300, 4)) == []
+    assert timed(tmp_path / "sparse-0", (300, 4)) == []
+    assert timed(tmp_path / "active-0", (100, 0), is_rolled=False) == [], "it lags behind"
+    assert timed(tmp_path / "high-0", (100, 0), (2000, 1)) == ["offset 1 has timestamp 200 in the log, 2000 here"]
+    assert timed(tmp_path / "low-0", (90, 0), (300, 4)) == ["offset 0 has timestamp 100 in the log, 90 here"]
+    short = ["the log's largest timestamp, 300, is missing: the last entry here is 200"]
+    assert timed(tmp_path / "short-0", (100, 0), (200, 1)) == short
+    assert timed(tmp_path / "empty-0") == ["the log's largest timestamp, 300, is missing: the last entry here is -1"]
+    skips = ["timestamp 150 is named of offset 3, but one before it has 200"]
+    assert timed(tmp_path / "skips-0", (100, 0), (150, 3), (300, 4)) == skips
+
+
+def test_a_directory_that_cannot_be_read_is_a_problem(data: pathlib.Path) -> None:
+    """As nobody, where root runs this: modes hold for others only."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-"))
+    place.chmod(0o755)
+    user = os.geteuid()
+    try:
+        shutil.copytree(data, place / "data")
+        for path in place.rglob("*"):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        (place / "data" / "more").mkdir()
+        unread = [place / "data" / name for name in ("more", "t-0")]
+        for path in unread:
+            path.chmod(0)
+        if user == 0:
+            os.seteuid(65534)
+        found = rows(place / "data", status=1)
+        os.seteuid(user)
+        assert [(each["file"], each["problem"]) for each in of_kind(found, "problem")] == [
+            (str(path), "cannot be read: Permission denied") for path in unread
+        ]
+    finally:
+        os.seteuid(user)
+        for path in place.rglob("*"):
+            path.chmod(0o755)
+        shutil.rmtree(place)
+
+
 def test_space_that_apache_kafka_allocates_ahead_is_no_damage(data: pathlib.Path) -> None:
+    (data / ".kafka_cleanshutdown").unlink()  # a clean stop trims it
     for name in ("index", "timeindex"):
         file = data / "t-0" / f"{LOG}.{name}"
         file.write_bytes(bytes(240))

@@ -68,6 +68,8 @@ def directory_items(path: str) -> Iterator[Item]:
             yield from _of_partition(path, where)
         elif os.path.exists(f"{path}/{checkpoint_files.RECOVERY_POINTS}"):
             yield from _lost_partitions(path)
+        else:
+            os.listdir(path)
     except OSError as error:
         yield problem(error.filename or path, f"cannot be read: {error.strerror or error}")
 

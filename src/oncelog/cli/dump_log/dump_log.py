@@ -80,7 +80,8 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
         if not os.path.isdir(path):
             yield path
             continue
-        for directory, directories, names in os.walk(path):
+        unread: list[OSError] = []  # each has an item of its own, of its directory
+        for directory, directories, names in os.walk(path, onerror=unread.append):
             directories.sort(key=_numbered)
             yield from (
                 found
@@ -88,6 +89,7 @@ def _files(paths: Sequence[str]) -> Iterator[str]:
                 if reader_of(found := os.path.join(directory, name)) is not None or is_journal_file(found)
             )
             yield directory
+        yield from (str(each.filename) for each in unread)
 
 
 def _numbered(name: str) -> tuple[str, int]:

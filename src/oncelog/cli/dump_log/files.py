@@ -21,6 +21,7 @@ from oncelog.log import checkpoint_files, leader_epoch_file, leftovers, offset_i
 from oncelog.log.batch_scan import Scan
 from oncelog.log.files import Buffer
 from oncelog.log.producer_snapshot import snapshot_from_bytes
+from oncelog.log.segment import timestamp_of
 from oncelog.log.torn_tail import placed_batches
 from oncelog.log.transaction_index import aborted_from_bytes
 from oncelog.wire.record_batch import RecordBatch
@@ -254,14 +255,24 @@ def _batch(path: str, batch: RecordBatch, position: int) -> tuple[dict[str, Any]
     return row, "  ".join(parts)
 
 
+class KnownBatch(NamedTuple):
+    """A batch of the log. `latest`: the timestamp by which its records are found, -1 where the cleaner left none."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+    latest: int
+
+
 @dataclass
 class LogFacts:
     """What indexes are compared with: batches by position, and the producers of ABORT markers by offset."""
 
     size_bytes: int
-    batches: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # position: first, last offset, timestamp
+    batches: dict[int, KnownBatch] = field(default_factory=dict)  # by position
     aborts: dict[int, int] = field(default_factory=dict)
     end_offset: int = 0
+    is_damaged: bool = False
 
 
 def log_facts(index_path: str) -> LogFacts | None:
@@ -273,9 +284,12 @@ def log_facts(index_path: str) -> LogFacts | None:
         facts = LogFacts(file.size(), end_offset=base_offset_of(path))
         for each in walked(file, facts.end_offset, check_crc=False):
             if isinstance(each, Damage):
+                facts.is_damaged = True
                 continue
             position, batch = each
-            facts.batches[position] = (batch.base_offset, batch.last_offset, batch.max_timestamp)
+            facts.batches[position] = KnownBatch(
+                batch.base_offset, batch.last_offset, batch.max_timestamp, timestamp_of(batch)
+            )
             facts.end_offset = batch.end_offset
             if batch.is_control and _is_abort(batch):
                 facts.aborts[batch.base_offset] = batch.producer_id
@@ -309,19 +323,44 @@ def offset_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: AR
 
 
 def time_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
-    """Entries of a `.timeindex`, each compared with the log."""
+    """Entries of a `.timeindex`, each compared with the log, and the log's largest timestamp with the last."""
     facts, base_offset = log_facts(path), base_offset_of(path)
     data = _without_zeros(_read(path), time_index.ENTRY_SIZE_BYTES)
-    latest = {last: timestamp for _, last, timestamp in facts.batches.values()} if facts else {}
     index = time_index.TimeIndex.from_bytes(base_offset, data)
+    batches = sorted(facts.batches.values()) if facts else []
+    latest, begun = time_index.NO_TIMESTAMP, 0
     for timestamp, relative in zip(index.timestamps, index.offsets, strict=True):
         offset = relative + base_offset
         row = {"kind": "time_index_entry", "file": path, "timestamp_ms": timestamp, "offset": offset}
         yield Item(row, f"timestamp {timestamp} {moment_text(timestamp)}  offset {offset}")
-        if facts is not None and offset >= facts.end_offset and facts.batches:
+        if facts is None or not batches:
+            continue
+        while begun < len(batches) and batches[begun].last_offset < offset:
+            latest = max(latest, batches[begun].latest)
+            begun += 1
+        here = batches[begun] if begun < len(batches) else None
+        if offset >= facts.end_offset:
             yield problem(path, f"offset {offset} lies behind the end of the log, {facts.end_offset}")
-        elif offset in latest and latest[offset] > timestamp:
-            yield problem(path, f"offset {offset} has timestamp {latest[offset]} in the log, {timestamp} here")
+        elif here is not None and here.base_offset <= offset and here.timestamp != timestamp:
+            yield problem(path, f"offset {offset} has timestamp {here.timestamp} in the log, {timestamp} here")
+        elif latest > timestamp:
+            yield problem(path, f"timestamp {timestamp} is named of offset {offset}, but one before it has {latest}")
+        elif (here is None or here.base_offset > offset) and not facts.is_damaged:
+            yield problem(path, f"no batch of the log has offset {offset}")
+    latest = max([each.latest for each in batches], default=time_index.NO_TIMESTAMP)
+    last = index.last[0]
+    if latest > last and _is_finished(path):
+        yield problem(path, f"the log's largest timestamp, {latest}, is missing: the last entry here is {last}")
+
+
+def _is_finished(index_path: str) -> bool:
+    """Whether its segment was rolled, or closed by a clean stop: an active one's index lags behind."""
+    directory, name = os.path.split(os.path.abspath(index_path))
+    base_offset = base_offset_of(name)
+    offsets = (leftovers.base_offset_of(each) for each in os.listdir(directory) if each.endswith(".log"))
+    if any(offset is not None and offset > base_offset for offset in offsets):
+        return True
+    return os.path.exists(f"{os.path.dirname(directory)}/{checkpoint_files.CLEAN_SHUTDOWN}")
 
 
 def transaction_index_items(path: str, wanted: Wanted) -> Iterator[Item]:  # noqa: ARG001
