@@ -92,14 +92,14 @@ def drops_the_transaction_index() -> AbstractContextManager[None]:
 
 def sends_markers_before_prepare_is_synced() -> AbstractContextManager[None]:
     """A power cut can undo a decision of which a marker is already there."""
-    original = Coordinator.begin
+    original = Coordinator.perform_then
 
-    def begin(self: Coordinator, decision: Any, ended: Any, **more: Any) -> None:
+    def perform_then(self: Coordinator, decision: Any, ended: Any, **more: Any) -> None:
         if decision.markers and decision.records:
             more["waits"] = False
         original(self, decision, ended, **more)
 
-    return _replaced(Coordinator, "begin", begin)
+    return _replaced(Coordinator, "perform_then", perform_then)
 
 
 def forgets_a_partition() -> AbstractContextManager[None]:
