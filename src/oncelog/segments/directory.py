@@ -86,6 +86,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     meta = source.read_whole(f"{path}/{META}") if META in names else b""
     found.is_oncelog = META in names and b"directory.id" not in meta
     checkpoints = _Checkpoints.read(source, found, path)
+    unreadable: set[str] = set()
     for name in names:
         if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
             inner = f"{path}/{name}"
@@ -93,6 +94,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
                 inside = source.list(inner)
             except StorageError as error:
                 found.problems.append((inner, f"it is no directory that can be read: {error}"))
+                unreadable.add(name)
                 continue
             _add_partition(found, inner, inside, checkpoints)
     if found.is_oncelog and not is_running:
@@ -103,7 +105,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
         excused = {each.rpartition(".")[0] for each in names if each.endswith(DELETED_DIRECTORY_SUFFIX)}
         for moved in (each for each in names if each.startswith(MOVED_DIRECTORY)):
             excused.update(source.list(f"{path}/{moved}"))
-        here = {str(each.where) for each in found.partitions} | excused
+        here = {str(each.where) for each in found.partitions} | excused | unreadable
         found.lost = {where: end for where, end in sorted(ends.items()) if end > 0 and str(where) not in here}
     _note_state(found, names)
     return found
