@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import cast
 
-from oncelog import Admin, OffsetAndMetadata, TopicPartition
+import pytest
+from evidence.world.broker import one_more_that_stands_still
+
+from oncelog import Admin, OffsetAndMetadata, Producer, TopicPartition
+from oncelog.cli import clients
 from oncelog.cli.transactions.group_scope import GroupScope
 from oncelog.cli.why.collecting import _name_gone_topics
 from oncelog.cli.why.looking import Looking
@@ -45,3 +50,26 @@ def test_topics_that_are_gone_are_named() -> None:
         ["g has positions of what is not there (any more), or may not be seen: lost"],
     )
     assert (gone_from(["kept"], {kept: 1}, 1).not_read, gone_from(["kept"], {kept: 1}, 1).notes) == ([], [])
+
+
+def test_a_coordinator_that_stands_still_hides_no_owner_of_the_others(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    cli.create("why-owned")
+
+    async def leave_open() -> None:
+        producer = Producer(bootstrap_servers=cli.bootstrap_servers, transactional_id="why-owned-app")
+        await producer.start()
+        producer.begin_transaction()
+        await producer.send("why-owned", b"x")
+        await producer.detach_transaction()
+        await producer.stop()
+
+    asyncio.run(leave_open())
+    with one_more_that_stands_still():
+        shown = cli("why", "why-owned", "--older-than", "0s", status=1)
+    assert "why-owned-app: Ongoing" in shown.stdout
+    assert "unknown owner" not in shown.stdout
+    assert "error: the list of transactional ids of broker 2 could not be read: REQUEST_TIMED_OUT" in shown.stderr
+    assert shown.stderr.count("the list of transactional ids of broker 2") == 1

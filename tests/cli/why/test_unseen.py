@@ -159,7 +159,7 @@ def test_a_transaction_whose_owner_may_not_be_seen_is_not_called_hanging(
 
     asyncio.run(leave_open())
     (cause,) = why(tina, "seen", *NOW)["causes"]
-    assert (cause["kind"], cause["transactional_id"]) == ("unknown owner", None)
+    assert (cause["kind"], cause["verdict"], cause["transactional_id"]) == ("unknown owner", "unknown owner", None)
     assert "you may not see all transactional ids" in cause["why"]
     assert "abort" not in cause["command"]
     assert kinds(why(root, "seen", *NOW)) == ["open transaction"]

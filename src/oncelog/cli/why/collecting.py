@@ -6,6 +6,7 @@ questions must not look as if it stood still. What may be a moment's is looked a
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Collection, Iterable
 
@@ -21,6 +22,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
+from oncelog.client.admin.session import Unreachable
 from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import ProducerDescription, TransactionDescription
 from oncelog.core.diagnosis.causes import needs_another_look
@@ -38,11 +40,12 @@ from oncelog.core.diagnosis.facts import (
 from oncelog.core.diagnosis.transactions import ENDING, transaction_verdict
 from oncelog.core.migration.progress import is_of_migration
 from oncelog.core.placement import coordinator_partition
-from oncelog.errors import ClusterAuthorization, KafkaError
+from oncelog.errors import ClusterAuthorization, KafkaError, RequestTimedOut
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
+IDS_LIST = "the list of transactional ids"
 OPEN_STATES = ("Ongoing", "PrepareCommit", "PrepareAbort")
 INTERNAL = {OFFSETS_TOPIC, TRANSACTIONS_TOPIC}
 SHARE_ISOLATION = "share.isolation.level"
@@ -58,15 +61,21 @@ async def facts_of(looking: Looking, subject: Subject, older_than_ms: int) -> Fa
     """All that can be seen of the subject."""
     now_ms = RealClock().now_ms()
     producers, where = await _open_producers(looking, subject)
-    bounds_errors: dict[TopicPartition, KafkaError] = {}
+    # A leader that says nothing is waited for once; who may not describe producers may still look up offsets.
+    silent = [at for at, each in producers.unreadable.items() if isinstance(each, RequestTimedOut)]
+    bounds_errors: dict[TopicPartition, KafkaError] = {at: producers.unreadable[at] for at in silent}
     bounds = await partition_bounds(looking.admin, where, unreadable=bounds_errors) if where else {}
     looking.could_not_read({at: error for at, error in bounds_errors.items() if at not in producers.unreadable})
     looking.could_not_read(producers.unreadable)
     reads_open = await _reads_uncommitted(looking, subject.scope)
-    opened, hidden = await owned_transactions(looking, {} if reads_open else producers.found, now_ms)
-    unserved = producers.unreadable.keys() & set(where)
-    if not reads_open:
-        opened = completed(opened, await told_by_coordinators(looking, unserved, subject.owner))
+    unserved = set[TopicPartition]() if reads_open else producers.unreadable.keys() & set(where)
+    aside = dataclasses.replace(looking, not_read=[])
+    (opened, hidden), told = await asyncio.gather(
+        owned_transactions(looking, {} if reads_open else producers.found, now_ms),
+        told_by_coordinators(aside, unserved, subject.owner),
+    )
+    looking.not_read += [each for each in aside.not_read if each not in looking.not_read]
+    opened = completed(opened, told)
     errors = {**producers.unreadable, **bounds_errors}
     if reads_open:
         bounds = {at: {**each, "last_stable_offset": each["high_watermark"]} for at, each in bounds.items()}
@@ -152,8 +161,14 @@ async def owned_transactions(
         return [], ()
     ids = {each.producer_id for opened in producers.values() for each in opened}
     before = len(looking.not_read)
-    owners = await looking.ask("the list of transactional ids", owners_of(looking.admin, ids)) or {}
-    hanging = await looking.ask("hanging transactions", hanging_of(looking.admin, producers)) or {}
+    unreachable: Unreachable = {}
+    owners = await looking.ask(IDS_LIST, owners_of(looking.admin, ids, unreachable=unreachable)) or {}
+    looking.did_not_answer(IDS_LIST, unreachable)
+    hanging = {}
+    if unreachable:  # what the silent ones have can be of any: who is named and has it no more is not its owner
+        owners = {key: each for key, each in owners.items() if each.is_open}
+    else:
+        hanging = await looking.ask("hanging transactions", hanging_of(looking.admin, producers)) or {}
     hidden = [each.why for each in looking.not_read[before:]]
     again = await looking.admin.describe_producers(list(producers), unreadable={})
     opened = [
@@ -162,7 +177,7 @@ async def owned_transactions(
         for each in producers[at]
         if any(_is_same(each, later) for later in again.get(at, [each]))  # what was ended while we asked is no cause
     ]
-    if any(each.owner is None for each in opened):
+    if not unreachable and any(each.owner is None for each in opened):
         hidden += await looking.admin.why_owners_may_be_hidden()
     return opened, tuple(dict.fromkeys(hidden))
 
@@ -176,7 +191,9 @@ async def told_by_coordinators(
     if owner is not None:
         described = {owner.transactional_id: owner}
     else:
-        described = await looking.ask("the list of transactional ids", _open_ids(looking.admin)) or {}
+        unreachable: Unreachable = {}
+        described = await looking.ask(IDS_LIST, _open_ids(looking.admin, unreachable)) or {}
+        looking.did_not_answer(IDS_LIST, unreachable)
     return [
         OpenTransaction(at, each.producer_id, each.producer_epoch, None, each.duration_ms or 0, owner_seen(each))
         for each in described.values()
@@ -196,8 +213,8 @@ def completed(opened: list[OpenTransaction], told: list[OpenTransaction]) -> lis
     ] + told
 
 
-async def _open_ids(admin: Admin) -> dict[str, TransactionDescription]:
-    listed = await admin.list_transactions(states=OPEN_STATES)
+async def _open_ids(admin: Admin, unreachable: Unreachable) -> dict[str, TransactionDescription]:
+    listed = await admin.list_transactions(states=OPEN_STATES, unreachable=unreachable)
     return await described_if_known(admin, *(each.transactional_id for each in listed))
 
 

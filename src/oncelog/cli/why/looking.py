@@ -22,7 +22,7 @@ from oncelog.errors import (
     TransactionalIdAuthorization,
 )
 from oncelog.lazy_dataclass import dataclass
-from oncelog.types import TopicPartition
+from oncelog.types import Node, TopicPartition
 
 T = TypeVar("T")
 CLUSTER = "kafka-cluster"
@@ -61,6 +61,12 @@ class Looking:
             together.setdefault((where.topic, error_name(error)), []).append(where)
         for (topic, _), partitions in sorted(together.items()):
             self.not_read.append(not_read(listed(partitions), unreadable[partitions[0]], topic))
+
+    def did_not_answer(self, what: str, unreachable: Mapping[Node, KafkaError]) -> None:
+        """Brokers that said nothing in time: what they have of it is missing."""
+        self.not_read += [
+            not_read(f"{what} of broker {node.node_id}", unreachable[node], "") for node in sorted(unreachable)
+        ]
 
     def lost_sight(self, what: str, where: TopicPartition) -> None:
         """Something that must be there, and is not (any more): not an answer."""

@@ -14,6 +14,7 @@ from oncelog.cli.output import Failed
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope
 from oncelog.cli.why.looking import Looking
 from oncelog.client.admin.owners import described_if_known
+from oncelog.client.admin.session import Unreachable
 from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import TransactionDescription
 from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION
@@ -94,7 +95,9 @@ def _partition(looking: Looking, name: str) -> TopicPartition | None:
 async def _group_names(looking: Looking, wanted: str | None) -> list[str]:
     if wanted not in (None, GROUP):
         return []
-    found = await looking.ask("the list of groups", looking.admin.list_groups())
+    unreachable: Unreachable = {}
+    found = await looking.ask("the list of groups", looking.admin.list_groups(unreachable=unreachable))
+    looking.did_not_answer("the list of groups", unreachable)
     return [each.group_id for each in found or ()]
 
 

@@ -72,9 +72,12 @@ def row(cause: Cause, words: Told) -> dict[str, Any]:
     """A cause for machines: the same keys for every kind, null where they mean nothing (docs/cli.md)."""
     first = cause.open[0] if cause.open else None
     owner = first.owner if first is not None else None
+    verdict = None if first is None else transaction_verdict(first)
     return {
         "kind": cause.kind,
-        "verdict": transaction_verdict(first) if first is not None else None,
+        "verdict": cause.kind
+        if cause.kind == kinds.UNKNOWN_OWNER
+        else verdict,  # as `explain` does: nobody said that it hangs
         "partitions": [str(where) for where in cause.partitions],
         "blocked": cause.blocked if first is not None else None,
         "pending": [str(where) for where in cause.pending],
