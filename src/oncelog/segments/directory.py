@@ -49,6 +49,7 @@ class PartitionFiles:
     is_clean: bool
     is_running: bool
     is_oncelog: bool
+    time_indexes: dict[int, str] = field(default_factory=dict)  # base offset: path
 
     @property
     def where(self) -> TopicPartition:
@@ -185,7 +186,7 @@ def _add_partition(found: DataDirectory, path: str, names: list[str], checkpoint
         found.problems.append((path, "its name says no topic and partition"))
         return
     where = TopicPartition(match[1], int(match[2]))
-    segments, snapshots, indexes = [], [], {}
+    segments, snapshots, indexes, time_indexes = [], [], {}, {}
     for each in names:
         offset = base_offset_of(each)
         if offset is None:
@@ -196,6 +197,8 @@ def _add_partition(found: DataDirectory, path: str, names: list[str], checkpoint
             snapshots.append((offset, f"{path}/{each}"))
         elif each == f"{offset:020d}.txnindex":
             indexes[offset] = f"{path}/{each}"
+        elif each == f"{offset:020d}.timeindex":
+            time_indexes[offset] = f"{path}/{each}"
     if not segments:
         return
     found.partitions.append(
@@ -214,5 +217,6 @@ def _add_partition(found: DataDirectory, path: str, names: list[str], checkpoint
             found.is_clean,
             found.is_running,
             found.is_oncelog,
+            time_indexes,
         )
     )

@@ -17,6 +17,7 @@ from oncelog.core.reconciliation.findings import (
     NO_COPY,
     NOTE,
     PRODUCER_STATE,
+    TIME_INDEX,
     Finding,
 )
 from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
@@ -30,6 +31,7 @@ from oncelog.segments.directory import PartitionFiles
 from oncelog.segments.headers import Batches, Problem, read_headers
 from oncelog.segments.runs import events
 from oncelog.segments.source import Source
+from oncelog.segments.time_indexes import TimeIndexCheck
 
 INT64_MAX = 2**63 - 1
 METADATA_TOPIC = "__cluster_metadata"
@@ -88,6 +90,7 @@ class PartitionReader:
         first_offset = files.segments[0][0]
         self._replay = PartitionReplay(first_offset)
         self._next_offset = first_offset
+        self._times: TimeIndexCheck | None = None  # of the segment that is read, while all of it is whole
         # One from below the start says what was before the removed part: nothing of now.
         beside = files.snapshots if files.topic != METADATA_TOPIC else ()
         self._snapshots = [each for each in beside if each[0] >= first_offset]
@@ -102,8 +105,13 @@ class PartitionReader:
         self._judge_start()
         for number, (base_offset, path) in enumerate(self._files.segments):
             self._begin_segment(base_offset, path)
-            self._read_segment(path, is_last=number == len(self._files.segments) - 1)
+            is_last = number == len(self._files.segments) - 1
+            self._times = self._time_index(number)
+            self._read_segment(path, is_last=is_last)
             self._compare_index(base_offset)
+            problem = self._times.end(self._next_offset) if self._times is not None else None
+            if problem is not None:
+                self._found(TIME_INDEX, problem[0], problem[1], self._files.time_indexes[base_offset])
         self._snapshots_up_to(INT64_MAX)
         self._judge_end()
         summary = self.summary
@@ -116,11 +124,11 @@ class PartitionReader:
 
     def _with_repair(self, finding: Finding) -> Finding:
         """What lies beside a log is made anew from it: an index that is found broken, a snapshot that is not there."""
-        if finding.kind not in (ABORTED_INDEX, PRODUCER_STATE) or not finding.file:
+        if finding.kind not in (ABORTED_INDEX, TIME_INDEX, PRODUCER_STATE) or not finding.file:
             return finding
         if not self._files.is_oncelog:
             return replace(finding, repair="")  # docs/reconcile.md: not tried with Apache Kafka
-        away = "truncate -s 1" if finding.kind == ABORTED_INDEX else "rm -f"
+        away = "rm -f" if finding.kind == PRODUCER_STATE else "truncate -s 1"
         mended = f"{away} {quoted(finding.file)} && oncelog recover --yes {quoted(finding.directory)}"
         return replace(finding, repair=mended)
 
@@ -164,6 +172,8 @@ class PartitionReader:
 
     def _take(self, batches: Batches, path: str) -> None:
         summary = self.summary
+        if self._times is not None:
+            self._times.take(batches)
         summary.batch_count += len(batches)
         summary.record_count += int(batches.header["record_count"].astype(np.int64).clip(0).sum())
         begin = 0
@@ -234,12 +244,14 @@ class PartitionReader:
         text = f"byte {int(batches.position[row])}: {batches.problems[row]}"
         is_believed = 0 <= last_offset - base_offset < 1 << 31 and base_offset >= self._next_offset
         last = max(last_offset, base_offset) if is_believed else base_offset
+        self._times = None
         self._found(DAMAGED, text, base_offset, path, last)
         self._next_offset = max(self._next_offset, last + 1)
         self._replay.damage(self._next_offset)
         self._listener.missing(is_damage=True)
 
     def _take_problem(self, problem: Problem, path: str, *, is_last: bool) -> None:
+        self._times = None
         text = f"byte {problem.position}: {problem.text}; {problem.size_bytes} bytes cannot be read"
         self.summary.end_position = (path, problem.position)
         if problem.is_tail and is_last and not self._files.is_clean and self._next_offset >= self._files.recovery_point:
@@ -299,6 +311,22 @@ class PartitionReader:
             limit = 0
         shown = path or f"{self._files.path}/{base_offset:020d}.txnindex"
         self._replay.compare_transaction_index((each for each in entries if each.last_offset < limit), shown, limit)
+
+    def _time_index(self, number: int) -> TimeIndexCheck | None:
+        """Of a segment that was rolled or closed, where no recovery builds it anew; one that is not there is as good as none."""
+        segments = self._files.segments
+        base_offset = segments[number][0]
+        end_offset = segments[number + 1][0] if number + 1 < len(segments) else INT64_MAX
+        path = self._files.time_indexes.get(base_offset)
+        if path is None or end_offset > self._judged_up_to:
+            return None
+        try:
+            return TimeIndexCheck(base_offset, self._source.read_whole(path))
+        except CorruptIndex as error:
+            self._found(TIME_INDEX, str(error), base_offset, path)
+        except StorageError as error:
+            self._beside(TIME_INDEX, error, base_offset, path)
+        return None
 
     def _judge_start(self) -> None:
         files, first_offset = self._files, self._files.segments[0][0]

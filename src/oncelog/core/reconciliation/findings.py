@@ -1,4 +1,4 @@
-"""What a reconciliation may find: ten kinds of faults, each with witness offsets and the command that mends it."""
+"""What a reconciliation may find: eleven kinds of faults, each with witness offsets and the command that mends it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ TORN = "torn"
 MARKER_WITHOUT_DECISION = "marker_without_decision"
 DECISION_WITHOUT_MARKER = "decision_without_marker"
 ABORTED_INDEX = "aborted_index"
+TIME_INDEX = "time_index"
 PRODUCER_STATE = "producer_state"
 OFFSET_NOWHERE = "offset_nowhere"
 GAP = "gap"
@@ -33,6 +34,7 @@ KINDS = {
     HANGING: "open on a partition, and no coordinator will end it (KIP-664)",
     ORPHANED: "open at its coordinator, and nobody will end it",
     ABORTED_INDEX: "a transaction index that differs from the log: readers see aborted records, or miss committed ones",
+    TIME_INDEX: "a time index that differs from the log",
     PRODUCER_STATE: "a producer snapshot that differs from the log",
     OFFSET_NOWHERE: "a committed offset of a group behind the end of its partition, or in none",
 }
