@@ -21,6 +21,7 @@ from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
+from oncelog.errors import StorageError
 from oncelog.host.host import Host, real_host
 from oncelog.host.network import Listener, NetworkFailed
 from oncelog.host.tasks import Tasks
@@ -195,7 +196,15 @@ class Broker:
         """Bring the data directory to Kafka's form, as a start and a clean stop would. The partitions that are damaged, with the
         reasons: then the directory is not marked as cleanly closed. Raises what `without_serving` raises."""
         async with self.without_serving() as parts:
-            return parts.node.partitions.damaged()
+            partitions = parts.node.partitions
+            await partitions.open_rest()
+            for partition in tuple(partitions):
+                try:
+                    for segment in () if partition.is_offline else partition.log.segments:
+                        _ = segment.largest_timestamp  # what a broker would notice at the first lookup by time
+                except StorageError as error:
+                    partition.go_offline(str(error))
+            return partitions.damaged()
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, sync, write snapshots and checkpoints, release the directory."""

@@ -222,3 +222,23 @@ def test_what_is_wrong_with_its_own_file_names_it(tmp_path: pathlib.Path) -> Non
         "meta.properties is damaged (line 1 is no key=value): restore it, three lines: version=1, cluster"
         in result.stderr
     )
+
+
+def test_a_time_index_that_lacks_its_end_is_built_anew(tmp_path: pathlib.Path) -> None:
+    """Of a rolled segment of a directory that was closed cleanly: no start reads such a segment."""
+    with TestBroker(data_dir=str(tmp_path / "data")) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        cli("configs", "set", "--topic", "t", "segment.bytes=1048576", "-y")
+        for letter in "ab":
+            cli("produce", "t", stdin=f"{letter * 700_000}\n")
+    index = tmp_path / "data" / "t-0" / f"{0:020d}.timeindex"
+    whole = index.read_bytes()
+    for damaged in (b"", whole[:-12] + bytes([1]) + whole[-11:], whole[:5]):
+        index.write_bytes(damaged)
+        assert oncelog("dump-log", tmp_path / "data", "--problems-only").exit_code == 1
+        assert oncelog("reconcile", tmp_path / "data", "--exit-code").exit_code == 3
+        assert oncelog("recover", tmp_path / "data", "-y").exit_code == 0
+        assert index.read_bytes() == whole
+        assert oncelog("dump-log", tmp_path / "data", "--problems-only").exit_code == 0
+        assert oncelog("reconcile", tmp_path / "data", "--exit-code").exit_code == 0

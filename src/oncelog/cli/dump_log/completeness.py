@@ -131,18 +131,9 @@ def _lost_partitions(path: str) -> Iterator[Item]:
                 first_offset=start_offset,
                 last_offset=end_offset - 1,
             )
-        elif why := _not_listed(f"{path}/{name}"):
-            text = f"is no directory that can be read ({why}), but {name} was synced up to {end_offset}"
+        elif not os.path.isdir(f"{path}/{name}"):  # one that cannot be looked into is told by who walks over all
+            text = f"is no directory, but {name} was synced up to {end_offset}"
             yield problem(f"{path}/{name}", text, first_offset=start_offset, last_offset=end_offset - 1)
-
-
-def _not_listed(path: str) -> str:
-    """Why nobody can look into it; "" where one can. (Who walks over directories passes such a one over in silence.)"""
-    try:
-        os.listdir(path)
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 def _gone(path: str, text: str, first_offset: int, end_offset: int) -> Item:
