@@ -297,8 +297,8 @@ def test_a_time_index_is_compared_both_ways(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_directory_that_cannot_be_read_is_a_problem(data: pathlib.Path) -> None:
-    """As nobody, where root runs this: modes hold for others only."""
-    place = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-"))
+    """As nobody, where root runs this: modes hold for others only, and nobody else may enter `tmp_path`."""
+    place = pathlib.Path(tempfile.mkdtemp(prefix="oncelog-", dir="/tmp"))
     place.chmod(0o755)
     user = os.geteuid()
     try:
