@@ -207,3 +207,23 @@ def test_what_a_restart_reads_of_an_upgraded_group_is_what_it_was():
         live.assignment_epoch,
         live.metadata_hash,
     )
+
+
+@pytest.mark.parametrize("instance_id", [None, "one"])
+def test_a_classic_member_that_is_dead_when_the_group_is_upgraded_is_put_out(instance_id):
+    """Nothing ended its session: its partitions were nobody's until the broker was started again."""
+    shell = GroupShell(NO_DELAY)
+    shell.create_topic("t", 2)
+    joined = shell.join_as_consumer("", ("t",), instance_id=instance_id)
+    if instance_id is None:
+        joined = shell.join_as_consumer(joined.member_id, ("t",))
+    given = assignment_to_bytes(Assignment(BOTH))
+    shell.sync(joined.member_id, joined.generation_id, {joined.member_id: given}, instance_id=instance_id)
+    shell.beat("new", 0, topics=("t",))
+    group = shell.coordinator.consumer_groups.by_id["g"]
+    session_timeout_ms = group.members[joined.member_id].classic.session_timeout_ms
+    for _ in range(session_timeout_ms // 1000):
+        shell.advance(1000)
+        reply = shell.beat("new", group.members["new"].member_epoch)
+    assert shell.shares() == {"new": ["t-0", "t-1"]}
+    assert reply.error_code == 0

@@ -131,15 +131,19 @@ class ConsumerGroups:
         for group_id in [each for each, group in self.by_id.items() if group.is_bare]:
             del self.by_id[group_id]
         for group in self.by_id.values():
-            settings = self._config.consumer_settings(self._overrides(group.group_id))
+            self._begin_sessions(group, now_ms)
             for member in group.members.values():
                 classic = member.classic
-                timeout_ms = settings.session_timeout_ms if classic is None else classic.session_timeout_ms
-                group.set_timer(member.member_id, MemberTimer.SESSION, now_ms + timeout_ms)
                 if member.state is MemberState.UNREVOKED_PARTITIONS and classic is None:
                     deadline_ms = now_ms + member.rebalance_timeout_ms
                     group.set_timer(member.member_id, MemberTimer.REBALANCE, deadline_ms)
                     group.revoking_epochs[member.member_id] = member.member_epoch
+
+    def _begin_sessions(self, group: ConsumerGroup, now_ms: int) -> None:
+        settings = self._config.consumer_settings(self._overrides(group.group_id))
+        for member in group.members.values():
+            timeout_ms = settings.session_timeout_ms if member.classic is None else member.classic.session_timeout_ms
+            group.set_timer(member.member_id, MemberTimer.SESSION, now_ms + timeout_ms)
 
     # -- the new protocol ------------------------------------------------------------------------------------------
 
@@ -161,7 +165,7 @@ class ConsumerGroups:
             consumer_group_heartbeat.check_heartbeat(request, version, self._config.assignors)
             if request.member_epoch in (LEAVE_EPOCH, STATIC_LEAVE_EPOCH):
                 return self._leave(request, now_ms)
-            group, first = self._group_to_join(request.group_id, may_create=request.member_epoch == 0)
+            group, first = self._group_to_join(request.group_id, now_ms, may_create=request.member_epoch == 0)
             change = self.change(group, now_ms)
             reply = consumer_group_heartbeat.heartbeat(change, request, caller, new_member_id)
         except Refused as refused:
@@ -174,7 +178,9 @@ class ConsumerGroups:
             self._send_away(self._classic.get(request.group_id), outcome)
         return outcome.decision(reply)
 
-    def _group_to_join(self, group_id: str, *, may_create: bool) -> tuple[ConsumerGroup, list[ConsumerOffsetsRecord]]:
+    def _group_to_join(
+        self, group_id: str, now_ms: int, *, may_create: bool
+    ) -> tuple[ConsumerGroup, list[ConsumerOffsetsRecord]]:
         """The group, and what has to be logged first where it is new. Raises Refused."""
         group = self.by_id.get(group_id)
         if group is not None:
@@ -188,6 +194,7 @@ class ConsumerGroups:
             return ConsumerGroup(group_id), [GroupDeleted(group_id)] if is_logged else []
         check_upgrade(classic, self._config)
         new, records = upgraded(classic, self.topics)
+        self._begin_sessions(new, now_ms)  # who is dead by now does not come, and would keep its partitions for ever
         return new, records
 
     @staticmethod
