@@ -128,3 +128,27 @@ def test_no_pattern_stops_the_broker() -> None:
     for text in ("(a+)+b", "(a*)*b", "(a|a)*b", "(a|aa)+b", "(.*)(.*)(.*)(.*)(.*)b", "a*a*a*a*a*a*b"):
         assert not NamePattern(text).matches(name)
         assert NamePattern(text).matches(name + "b")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("rxq[[:digit:]]", ["rxq1"], ["rxq.a", "rxqd", "rxq:"]),
+        ("rxq[[:^digit:]].*", ["rxq-B_c", "rxq.a"], ["rxq1"]),
+        ("rxq[[:punct:]]a", ["rxq.a"], ["rxqaa"]),
+        ("[[:alpha:][:punct:]]+", ["rxq-B_c", "rxq.a"], ["rxq1"]),
+        ("[^[:word:]]", ["-", "é"], ["a", "_", "1"]),
+        ("(?i)[[:lower:]]", ["a", "A"], ["1"]),
+        ("[[:upper:]-]", ["A", "-"], ["a"]),
+        ("[[:]", ["[", ":"], ["a"]),
+    ],
+)
+def test_the_classes_of_posix(pattern: str, matching: list[str], others: list[str]) -> None:
+    """As RE2; they were read as sets of their letters, and matched other names in silence."""
+    assert [each for each in (*matching, *others) if NamePattern(pattern).matches(each)] == matching
+
+
+@pytest.mark.parametrize("pattern", ["[[:digits:]]", "[[::]]"])
+def test_a_class_that_posix_does_not_have_is_refused(pattern: str) -> None:
+    with pytest.raises(InvalidPattern, match="there is no class"):
+        NamePattern(pattern)

@@ -1,7 +1,7 @@
 """Regular expressions over names that a client sends, matched in linear time.
 
 Python's `re` tries every way to match, so one request with `(a+)+b` could stop the broker for hours; Apache Kafka
-uses RE2 for the same reason. This is its everyday part: literals, `.`, classes, `\\d \\w \\s`, groups, `|`, `* + ?
+uses RE2 for the same reason. This is its everyday part: literals, `.`, classes (POSIX's too), `\\d \\w \\s`, groups, `|`, `* + ?
 {n,m}`, `^ $`, `(?i)`. There are no captures, no look-around and no back-references. The pattern becomes a list of
 instructions; a set of them is walked along the name, and where the set goes with a character is remembered.
 """
@@ -9,6 +9,7 @@ instructions; a set of them is walked along the name, and where the set goes wit
 from __future__ import annotations
 
 import re
+import string
 from collections.abc import Callable, Iterable
 
 from oncelog.lazy_dataclass import dataclass
@@ -24,6 +25,23 @@ _CLASSES: dict[str, Accepts] = {
     "w": lambda c: c == "_" or (c.isascii() and c.isalnum()),
     "s": lambda c: c in "\t\n\f\r ",
 }
+_POSIX = {
+    "alnum": string.ascii_letters + string.digits,
+    "alpha": string.ascii_letters,
+    "ascii": "".join(map(chr, range(128))),
+    "blank": "\t ",
+    "cntrl": "".join(map(chr, (*range(32), 127))),
+    "digit": string.digits,
+    "graph": "".join(map(chr, range(33, 127))),
+    "lower": string.ascii_lowercase,
+    "print": "".join(map(chr, range(32, 127))),
+    "punct": string.punctuation,
+    "space": "\t\n\v\f\r ",
+    "upper": string.ascii_uppercase,
+    "word": string.ascii_letters + string.digits + "_",
+    "xdigit": string.hexdigits,
+}
+_POSIX_CLASS = re.compile(r"\[:(\^?)([^:\[\]]*):\]")
 _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v", "a": "\a"}
 
 
@@ -216,10 +234,22 @@ class _Parser:
             raise InvalidPattern(f"\\{character} is not supported")
         return character
 
+    def _posix(self, name: str, *, is_negated: bool) -> Accepts:
+        if name not in _POSIX:
+            raise InvalidPattern(f"there is no class [:{name}:]")
+        accepted = set(_POSIX[name])
+        if self._ignore_case:
+            accepted |= {each.swapcase() for each in accepted}
+        return lambda c: (c in accepted) is not is_negated
+
     def _class(self) -> Accepts:
         is_negated = self._takes("^")
         parts: list[Accepts] = []
         while not (self._peek() == "]" and parts):
+            if posix := _POSIX_CLASS.match(self._text, self._at):
+                self._at = posix.end()
+                parts.append(self._posix(posix[2], is_negated=bool(posix[1])))
+                continue
             low = self._take()
             if low == "\\" and self._peek().lower() in _CLASSES:
                 parts.append(self._escape())
