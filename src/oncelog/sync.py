@@ -8,10 +8,10 @@ nobody stopped is stopped when the interpreter ends (not by a signal that kills 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from functools import partial
 from threading import get_ident
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
 
@@ -36,7 +36,7 @@ from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata, ShareRecord
 from oncelog.client.sharing.share_consumer import ShareConsumer as AsyncShareConsumer
 from oncelog.errors import IllegalState, KafkaError
-from oncelog.host.loop_thread import BEFORE_A_FORK, Call, LoopThread, loop_thread
+from oncelog.host.loop_thread import BEFORE_A_FORK, BegunCall, Call, LoopThread, loop_thread
 from oncelog.types import PreparedTxnState
 
 P = ParamSpec("P")
@@ -151,26 +151,27 @@ class SentRecord:
         return self._delivery.result() if self._delivery.done() else self._owner.call(wait)
 
 
+def _nobody_waits(_error: BaseException | None) -> None:
+    """For the end of it."""
+
+
 class Begun:
     """A call that runs in the clients' thread while its caller goes on."""
 
-    def __init__(self, future: concurrent.futures.Future[None], owner: LoopThread) -> None:
-        self._future, self._owner = future, owner
+    def __init__(self, call: BegunCall, owner: LoopThread) -> None:
+        self._begun, self._owner = call, owner
 
     def wait(self, timeout_ms: int | None = None) -> bool:
         """Whether it ends within `timeout_ms`. An interrupt ends the waiting only. Raises IllegalState after a fork."""
         if os.getpid() != self._owner.process_id:
             raise IllegalState(BEFORE_A_FORK)
-        if not self._future.done():
+        if not self._begun.has_ended:
             self._owner.check_thread()
-        return bool(concurrent.futures.wait((self._future,), None if timeout_ms is None else timeout_ms / 1000).done)
+        return self._begun.wait(-1 if timeout_ms is None else timeout_ms / 1000)
 
     def error(self) -> BaseException | None:
         """What it raised; to be asked when it has ended."""
-        try:
-            return self._future.exception(timeout=0)
-        except concurrent.futures.CancelledError as cancelled:
-            return cancelled
+        return self._begun.error()
 
 
 class Producer(_Blocking[AsyncProducer]):
@@ -251,11 +252,8 @@ class Producer(_Blocking[AsyncProducer]):
         `when_ended` is called with what it raised, in the clients' thread.
         """
         owner = self._here()
-        future = owner.begin(self._client.complete_transaction, state)
-        begun = Begun(future, owner)
-        if when_ended is not None:
-            future.add_done_callback(lambda _: when_ended(begun.error()))
-        return begun
+        ended = when_ended or _nobody_waits
+        return Begun(owner.begin(partial(self._client.complete_transaction, state), ended), owner)
 
     detach_transaction = _blocking(AsyncProducer.detach_transaction)
     send_offsets_to_transaction = _blocking(AsyncProducer.send_offsets_to_transaction)

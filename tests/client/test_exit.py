@@ -205,6 +205,6 @@ def test_what_was_begun_is_waited_for_at_the_interpreters_exit(bootstrap: str) -
         async def work():
             await asyncio.sleep(0.1)
             print("was done", file=sys.stderr, flush=True)
-        loop_thread().begin(work)
+        loop_thread().begin(work, lambda _: None)
     """
     assert run(script, bootstrap) == ["was done"]

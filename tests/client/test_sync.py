@@ -662,3 +662,28 @@ def test_what_an_interrupt_kept_open_is_aborted_also_behind_transactions_that_en
         with producer.transaction():
             producer.send("kept-open", b"2", partition=0)
     assert [record.value for record in read_all(bootstrap, "kept-open")] == [b"0", b"2"]
+
+
+@pytest.mark.usefixtures("interrupts")
+def test_an_interrupt_of_who_waits_for_a_begun_call_does_not_keep_the_loop_waiting():
+    """Struck at each place: with a Condition one interrupt left its lock taken, and the loop could not tell the end, for ever."""
+    owner = loop_thread()
+    files = ["oncelog/sync.py", "oncelog/host/loop_thread.py", "/threading.py", "concurrent/futures/_base.py"]
+    places, at = Interrupts(files), 1
+    while True:
+        told, may_end = threading.Event(), threading.Event()
+
+        async def work(may_end=may_end) -> None:
+            await asyncio.to_thread(may_end.wait)
+
+        begun = sync.Begun(owner.begin(work, lambda _, told=told: told.set()), owner)
+        threading.Timer(0.01, may_end.set).start()
+        with contextlib.suppress(KeyboardInterrupt), places.at(at):
+            begun.wait()
+        assert told.wait(30)
+        assert begun.wait(30_000)
+        assert begun.error() is None
+        if not places.struck:
+            break
+        at += 1
+    assert at > 3

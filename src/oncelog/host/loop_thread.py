@@ -14,6 +14,7 @@ import concurrent.futures
 import logging
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Coroutine
 from functools import partial
@@ -102,6 +103,44 @@ class Call(Generic[T]):
         self._ended_lock.release()
 
 
+class BegunCall:
+    """A call that its caller does not wait for, or later, in any thread.
+
+    There is no Condition in it (no Future, no Event): an interrupt of a thread that has just taken one's lock may leave it
+    taken, and the loop, which has to tell the end, would wait for it for ever.
+    """
+
+    def __init__(self, when_ended: Callable[[BaseException | None], None]) -> None:
+        self._when_ended = when_ended
+        self._error: BaseException | None = None
+        self._has_ended, self._ended_lock = False, threading.Lock()
+        self._ended_lock.acquire()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether `error` says how."""
+        return self._has_ended
+
+    def wait(self, timeout_s: float = -1) -> bool:
+        """Whether it has ended within `timeout_s` (negative: until it has)."""
+        if not self._has_ended and self._ended_lock.acquire(timeout=timeout_s):
+            self._ended_lock.release()  # where an interrupt keeps it taken, `_has_ended` is true: nobody takes it again
+        return self._has_ended
+
+    def error(self) -> BaseException | None:
+        """What it raised. Raises TimeoutError where it has not ended."""
+        if not self._has_ended:
+            raise TimeoutError("it has not ended")
+        return self._error
+
+    def ended(self, task: asyncio.Task[Any]) -> None:
+        """Its task is over; `when_ended` is told, in the loop's thread."""
+        self._error = concurrent.futures.CancelledError() if task.cancelled() else task.exception()
+        self._has_ended = True
+        self._ended_lock.release()
+        self._when_ended(self._error)
+
+
 async def _called(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """What it raises before it gives a coroutine (wrong arguments) is told like what that raises."""
     return await function()
@@ -115,7 +154,7 @@ class LoopThread:
         self.is_here = True  # not in a child, once it is forked
         self.loop = asyncio.new_event_loop()
         self._is_over = False
-        self._begun: set[concurrent.futures.Future[Any]] = set()
+        self._begun: set[BegunCall] = set()
         self._last_words: weakref.WeakSet[LastWords] = weakref.WeakSet()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -146,27 +185,22 @@ class LoopThread:
         return call.result()
 
     def begin(
-        self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs
-    ) -> concurrent.futures.Future[T]:
+        self, function: Callable[[], Coroutine[Any, Any, Any]], when_ended: Callable[[BaseException | None], None]
+    ) -> BegunCall:
         """Run `function` there; nobody waits but the interpreter's exit, and that not for long."""
-        future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        future.add_done_callback(self._begun.discard)
+        begun = BegunCall(when_ended)
         try:
-            self._begun.add(future)
-            self.loop.call_soon_threadsafe(self._begin, future, partial(function, *args, **kwargs))
+            self._begun.add(begun)
+            self.loop.call_soon_threadsafe(self._begin, begun, function)
         except BaseException:  # an interrupt, too: nobody will end it
-            self._begun.discard(future)
+            self._begun.discard(begun)
             raise
-        return future
+        return begun
 
-    def _begin(self, future: concurrent.futures.Future[T], function: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        def ended(task: asyncio.Task[T]) -> None:
-            if task.cancelled():
-                future.cancel()
-            elif (error := task.exception()) is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(task.result())
+    def _begin(self, begun: BegunCall, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        def ended(task: asyncio.Task[Any]) -> None:
+            self._begun.discard(begun)
+            begun.ended(task)
 
         self.loop.create_task(_called(function)).add_done_callback(ended)
 
@@ -186,7 +220,9 @@ class LoopThread:
     def stop(self) -> None:
         """End the thread at interpreter exit; what has last words says them first, for a bounded time."""
         if os.getpid() == self.process_id and self._thread.is_alive():
-            concurrent.futures.wait(tuple(self._begun), timeout=EXIT_TIMEOUT_S)
+            until_s = time.monotonic() + EXIT_TIMEOUT_S
+            for each in tuple(self._begun):
+                each.wait(max(0.0, until_s - time.monotonic()))
             self._hear_last_words()
             self.loop.call_soon_threadsafe(self._end)
             self._thread.join(timeout=EXIT_TIMEOUT_S)
