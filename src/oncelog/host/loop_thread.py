@@ -52,18 +52,39 @@ class LastWords(Protocol):
         ...
 
 
+class _End:
+    """The end of something, which the loop tells and threads wait for.
+
+    There is no Condition in it (no Future, no Event): an interrupt of a thread that has just taken one's lock may leave it
+    taken, and the loop would wait for it for ever; or become a RuntimeError, "cannot release un-acquired lock".
+    """
+
+    def __init__(self) -> None:
+        self.has_come, self._lock = False, threading.Lock()
+        self._lock.acquire()
+
+    def come(self) -> None:
+        """It is over; once, in the loop's thread."""
+        self.has_come = True
+        self._lock.release()
+
+    def wait(self, timeout_s: float = -1) -> bool:
+        """Whether it has come within `timeout_s` (negative: until it has)."""
+        if not self.has_come and self._lock.acquire(timeout=timeout_s):
+            self._lock.release()  # where an interrupt keeps it taken, `has_come` is true: nobody takes it again
+        return self.has_come
+
+
 class Call(Generic[T]):
     """A coroutine function for another thread's loop. `wait` waits until it has really ended, then `result` is there.
 
     It is called in that loop: a coroutine that the waiting thread made would be awaited by nobody where an interrupt comes
     before it is handed over. (What `asyncio.run_coroutine_threadsafe` gives is cancelled at once, its coroutine some time
-    later, or before it began. And an interrupt of a thread that waits with a Condition may become a RuntimeError, "cannot
-    release un-acquired lock".)
+    later, or before it began.)
     """
 
     def __init__(self, function: Callable[[], Coroutine[Any, Any, T]], loop: asyncio.AbstractEventLoop) -> None:
-        self._has_ended, self._ended_lock = False, threading.Lock()
-        self._ended_lock.acquire()
+        self._end = _End()
         self._function, self._loop = function, loop
         self._task: asyncio.Task[T] | None = None
 
@@ -76,9 +97,8 @@ class Call(Generic[T]):
         self._loop.call_soon_threadsafe(self._cancel)
 
     def wait(self, timeout_s: float = -1) -> None:
-        """Until it has ended; for one thread."""
-        if not self._has_ended:
-            self._ended_lock.acquire(timeout=timeout_s)
+        """Until it has ended."""
+        self._end.wait(timeout_s)
 
     def result(self) -> T:
         """What it gave, once it has ended. Raises what it raised."""
@@ -99,45 +119,36 @@ class Call(Generic[T]):
     def _ended(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():
             task.exception()  # it is asked for, perhaps by nobody else: who waited was interrupted
-        self._has_ended = True
-        self._ended_lock.release()
+        self._end.come()
 
 
 class BegunCall:
-    """A call that its caller does not wait for, or later, in any thread.
-
-    There is no Condition in it (no Future, no Event): an interrupt of a thread that has just taken one's lock may leave it
-    taken, and the loop, which has to tell the end, would wait for it for ever.
-    """
+    """A call that its caller does not wait for, or later, in any thread."""
 
     def __init__(self, when_ended: Callable[[BaseException | None], None]) -> None:
         self._when_ended = when_ended
         self._error: BaseException | None = None
-        self._has_ended, self._ended_lock = False, threading.Lock()
-        self._ended_lock.acquire()
+        self._end = _End()
 
     @property
     def has_ended(self) -> bool:
         """Whether `error` says how."""
-        return self._has_ended
+        return self._end.has_come
 
     def wait(self, timeout_s: float = -1) -> bool:
         """Whether it has ended within `timeout_s` (negative: until it has)."""
-        if not self._has_ended and self._ended_lock.acquire(timeout=timeout_s):
-            self._ended_lock.release()  # where an interrupt keeps it taken, `_has_ended` is true: nobody takes it again
-        return self._has_ended
+        return self._end.wait(timeout_s)
 
     def error(self) -> BaseException | None:
         """What it raised. Raises TimeoutError where it has not ended."""
-        if not self._has_ended:
+        if not self._end.has_come:
             raise TimeoutError("it has not ended")
         return self._error
 
     def ended(self, task: asyncio.Task[Any]) -> None:
         """Its task is over; `when_ended` is told, in the loop's thread."""
         self._error = concurrent.futures.CancelledError() if task.cancelled() else task.exception()
-        self._has_ended = True
-        self._ended_lock.release()
+        self._end.come()
         self._when_ended(self._error)
 
 
