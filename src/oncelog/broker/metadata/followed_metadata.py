@@ -22,6 +22,7 @@ from oncelog.broker.metadata.metadata_store import (
     take_turn,
 )
 from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
+from oncelog.broker.metadata.offline_here import OfflineHere
 from oncelog.core.metadata.cluster import ClusterMetadata, removed_topics
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
@@ -90,7 +91,7 @@ class FollowedMetadata:
         self._is_away = False  # the controller, when a turn was asked for last
         self.cluster_id = ""
         self.offline = OfflineElsewhere()
-        self._own_offline: Offline | None = None  # not known before everything here is recovered
+        self._own_offline = OfflineHere()
 
     async def open(self) -> None:
         """Follow from now on; everything is there when this returns. Raises StorageError."""
@@ -120,8 +121,8 @@ class FollowedMetadata:
             assert isinstance(protocol, _Link)
             self._link = protocol
             protocol.send(Hello(LINK_VERSION, self._node_id, self._process_count, self._next_offset))
-            if self._own_offline is not None:
-                protocol.send(self._own_offline)
+            if self._own_offline.told is not None:
+                protocol.send(self._own_offline.told)
             self._has_link.set()
             await protocol.lost.wait()
             self._link = None
@@ -292,11 +293,9 @@ class FollowedMetadata:
 
     def tell_offline(self, partitions: Sequence[TopicPartition]) -> None:
         """Which partitions of this process cannot be served: the others are told where that is news."""
-        told = Offline(self._node_id, tuple(sorted(partitions)))
-        if told != self._own_offline:
-            self._own_offline = told
-            if self._link is not None:
-                self._link.send(told)
+        news = self._own_offline.news(self._node_id, partitions)
+        if news is not None and self._link is not None:
+            self._link.send(news)
 
     def unfollow(self) -> None:
         """Take no more changes: this process ends."""

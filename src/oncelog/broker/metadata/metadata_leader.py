@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import cast
 
 from oncelog.broker.metadata.metadata_store import MetadataStore, records_of
+from oncelog.broker.metadata.offline_here import OfflineHere
 from oncelog.errors import CorruptBatch, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
@@ -56,7 +57,7 @@ class MetadataLeader:
         self.cluster_id = ""
         self.forgotten = forgotten
         self.links: dict[FollowerLink, None] = {}
-        self.own_offline: Offline | None = None  # not known before everything here is recovered
+        self.own_offline = OfflineHere()
         self._listener: Listener | None = None
         store.when_applied = self._applied
 
@@ -71,11 +72,9 @@ class MetadataLeader:
 
     def tell_offline(self, node_id: int, partitions: Sequence[TopicPartition]) -> None:
         """Which partitions of this process cannot be served: the others are told where that is news."""
-        told = Offline(node_id, tuple(sorted(partitions)))
-        if told != self.own_offline:
-            self.own_offline = told
+        if (news := self.own_offline.news(node_id, partitions)) is not None:
             for link in tuple(self.links):
-                link.tell(told)
+                link.tell(news)
 
     def was_told(self, told: Offline) -> None:
         """A follower's: known here, and told to all others."""
@@ -160,8 +159,8 @@ class FollowerLink(asyncio.Protocol):
         self._node_id = hello.node_id
         for node_id, partitions in self._store.offline.by_node.items():
             self.tell(Offline(node_id, tuple(sorted(partitions))))
-        if self._leader.own_offline is not None:
-            self.tell(self._leader.own_offline)
+        if self._leader.own_offline.told is not None:
+            self.tell(self._leader.own_offline.told)
         self._send(CaughtUp(self._sent_offset))
         if self._turns is None:
             self._turns = self._leader.tasks.start(self._give_turns(), name="metadata-turns")
