@@ -20,7 +20,6 @@ TRANSITIONS = sorted(
 E = ErrorCode
 IMPOSSIBLE: dict[ErrorCode, str] = {
     E.LEADER_NOT_AVAILABLE: "one node leads every partition from its creation; one that is offline says KAFKA_STORAGE_ERROR",
-    E.REQUEST_TIMED_OUT: "an answer waits for the node's own disk, which succeeds or fails; there are no replicas to wait for",
     E.NETWORK_EXCEPTION: "clients give it to themselves; inside the broker it becomes COORDINATOR_LOAD_IN_PROGRESS",
     E.NOT_ENOUGH_REPLICAS_AFTER_APPEND: "there are no replicas that could be lost between the append and its commit",
     E.UNSUPPORTED_FOR_MESSAGE_FORMAT: "only format 2 is ever stored; others are refused with INVALID_RECORD or CORRUPT_MESSAGE",
@@ -46,7 +45,10 @@ CODES = sorted(
         *(E.UNSUPPORTED_COMPRESSION_TYPE, E.FENCED_INSTANCE_ID, E.INVALID_RECORD, E.UNSTABLE_OFFSET_COMMIT),
         *(E.THROTTLING_QUOTA_EXCEEDED, E.PRODUCER_FENCED, E.INVALID_UPDATE_VERSION, E.UNKNOWN_TOPIC_ID),
         *(E.TRANSACTIONAL_ID_NOT_FOUND, E.STALE_MEMBER_EPOCH, E.TRANSACTION_ABORTABLE, E.INVALID_REGULAR_EXPRESSION),
-        E.SASL_AUTHENTICATION_FAILED,
+        *(
+            E.SASL_AUTHENTICATION_FAILED,
+            E.REQUEST_TIMED_OUT,
+        ),  # the second: whose turn to change the metadata came too late
     }
 )
 POSSIBLE = [code for code in CODES if code not in IMPOSSIBLE]

@@ -54,6 +54,7 @@ from oncelog.wire.messages.write_txn_markers import (
 
 TOPIC_RESOURCE = 2
 METADATA_BYTES = 5000  # more than offset.metadata.max.bytes
+TURN_TIMEOUT_MS = 250  # for a turn to change the metadata: a slow disk takes longer
 
 
 def init(transactional_id: str | None, timeout_ms: int = 4000, **more: object) -> InitProducerIdRequest:
@@ -206,7 +207,7 @@ def create(name: str, *, replicas: int = 1, validate_only: bool = False, **confi
     """CreateTopics of one partition."""
     chosen = [CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()]
     topic = CreatableTopic(name=name, num_partitions=1, replication_factor=replicas, configs=chosen)
-    return CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=validate_only)
+    return CreateTopicsRequest(topics=[topic], timeout_ms=TURN_TIMEOUT_MS, validate_only=validate_only)
 
 
 def alter(topic: str, name: str, value: str, operation: int = 0) -> IncrementalAlterConfigsRequest:
@@ -219,12 +220,12 @@ def alter(topic: str, name: str, value: str, operation: int = 0) -> IncrementalA
 def more_partitions(topic: str, count: int) -> CreatePartitionsRequest:
     """CreatePartitions."""
     topics = [CreatePartitionsTopic(name=topic, count=count, assignments=None)]
-    return CreatePartitionsRequest(topics=topics, timeout_ms=1000)
+    return CreatePartitionsRequest(topics=topics, timeout_ms=TURN_TIMEOUT_MS)
 
 
 def delete(name: str | None, topic_id: bytes = bytes(16)) -> DeleteTopicsRequest:
     """DeleteTopics."""
-    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name, topic_id=topic_id)], timeout_ms=1000)
+    return DeleteTopicsRequest(topics=[DeleteTopicState(name=name, topic_id=topic_id)], timeout_ms=TURN_TIMEOUT_MS)
 
 
 def feature(name: str, level: int) -> UpdateFeaturesRequest:

@@ -155,9 +155,9 @@ async def a_consumer_member(stranger: Stranger) -> None:
 async def a_crowd_of_topics(stranger: Stranger) -> None:
     """Under a quota of mutations (KIP-599) only so many are even considered."""
     for _ in range(3):
-        answer = await stranger.ask(create(TOPIC, validate_only=True), 6)
+        answer, late = await stranger.ask_in_turn(create(TOPIC, validate_only=True), 6)
         if not stranger.accepted(answer):
-            stranger.refused("one topic too many", answer, E.THROTTLING_QUOTA_EXCEEDED)
+            stranger.refused("one topic too many", answer, E.THROTTLING_QUOTA_EXCEEDED, *late)
 
 
 async def positions_that_cannot_be_loaded(stranger: Stranger) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import Callable
 from typing import Any
@@ -40,7 +41,17 @@ class Stranger:
 
     async def must_refuse(self, wrong: Wrong) -> None:
         """Ask, and let the cluster know if it was not refused as it should be. Raises KafkaError."""
-        self.refused(wrong.name, await self.ask(wrong.message, wrong.version), *wrong.codes)
+        answer, late = await self.ask_in_turn(wrong.message, wrong.version)
+        self.refused(wrong.name, answer, *wrong.codes, *late)
+
+    async def ask_in_turn(self, message: Struct, version: int) -> tuple[Any, tuple[ErrorCode, ...]]:
+        """The answer, and what it may be besides: what waits for its turn to change the metadata is judged then, and refused
+        for its own timeout where that is over. Raises KafkaError."""
+        loop = asyncio.get_running_loop()
+        begin_s, timeout_ms = loop.time(), getattr(message, "timeout_ms", math.inf)
+        answer = await self.ask(message, version)
+        is_late = loop.time() - begin_s >= timeout_ms / 1000
+        return answer, (ErrorCode.REQUEST_TIMED_OUT,) if is_late else ()
 
     def refused(self, name: str, answer: Any, *codes: ErrorCode) -> None:
         """Every error in the answer is one of `codes`, and there is one."""
