@@ -350,6 +350,7 @@ NAMED: dict[str, str] = {
     "oncelog.broker.metadata.followed_metadata.RETRY_S_MAX": SEVERAL,
     "oncelog.broker.metadata.followed_metadata.START_WAIT_S": SEVERAL,
     "oncelog.broker.metadata.followed_metadata.TURN_WAIT_S": SEVERAL,
+    "oncelog.broker.metadata.metadata_store.TURN_WAIT_MS": ELSEWHERE,
     "oncelog.broker.metadata.metadata_leader.READ_SIZE_BYTES": SEVERAL,
     "oncelog.broker.metadata.metadata_leader.TURN_S": SEVERAL,
     "oncelog.core.processes.process_plan.RESTART_PAUSE_S": SEVERAL,

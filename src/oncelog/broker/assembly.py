@@ -23,7 +23,7 @@ from oncelog.broker.coordinators.transaction_gate import TransactionGate
 from oncelog.broker.coordinators.transactions import Transactions
 from oncelog.broker.gauges import register_gauges
 from oncelog.broker.handlers import answer, serves
-from oncelog.broker.metadata.metadata_store import MetadataStore
+from oncelog.broker.metadata.metadata_store import MetadataStore, TurnWait
 from oncelog.broker.metadata.topics import Topics
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.log_budget import LogBudget
@@ -266,11 +266,14 @@ def _store(
         metrics.add("metadata_changes")
         parts().metadata_changed(records, removed)
 
+    turn_wait = TurnWait(lambda: in_force().request_timeout_ms, lambda: metrics.limit_hit("request.timeout.ms"))
     node_id = in_force().node_id
     if processes.index:
         from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 
-        followed = FollowedMetadata(host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks)
+        followed = FollowedMetadata(
+            host.network, processes.metadata_host, node_id, processes.count, host.clock, tasks, turn_wait
+        )
         followed.on_change = changed
         return followed, None, followed.metadata
     store = MetadataStore(
@@ -280,6 +283,7 @@ def _store(
         host.clock,
         tasks,
         lambda: in_force().metadata_log_max_record_bytes_between_snapshots,
+        turn_wait,
     )
     store.on_change = changed
     if processes.count == 1:

@@ -27,6 +27,7 @@ from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, 
 from oncelog.wire.messages.share_fetch import ShareFetchRequest
 from oncelog.wire.record_batch import Codec, build_batch
 from tests.broker.admission import test_population
+from tests.broker.metadata import test_turns
 from tests.broker.metrics import test_client_metrics
 from tests.broker.metrics.limits_world import (
     commit_request,
@@ -47,6 +48,7 @@ BESIDE = (
     test_log_budget,
     test_population,
     test_secured_connection,
+    test_turns,
 )  # which meet the others
 
 

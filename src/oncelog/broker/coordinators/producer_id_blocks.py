@@ -12,6 +12,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from oncelog.broker.metadata.metadata_store import ControllerAway, MetadataStore
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.core.transactions.producer_ids import BLOCK_SIZE, ProducerIds
 from oncelog.errors import StorageError
 from oncelog.host.tasks import Tasks
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 
 _log = logging.getLogger("oncelog.producer-ids")
-AWAY_PAUSE_S = 0.2  # before the process that keeps the metadata is asked again
+AWAY_PAUSE_S = 0.2  # before a block is asked for again
 
 
 class ProducerIdBlocks:
@@ -33,7 +34,7 @@ class ProducerIdBlocks:
         self._reserving: asyncio.Task[None] | None = None
         self.ids = ProducerIds()
         self.has_failed = False  # no block comes any more
-        self._is_keeper_away = False  # the process that keeps the metadata, when a block was asked for last
+        self._is_keeper_away = False  # or others keep it busy, when a block was asked for last
 
     @property
     def may_come(self) -> bool:
@@ -57,23 +58,21 @@ class ProducerIdBlocks:
             self._reserving = self._tasks.start(self._reserve(), name="producer-ids")
 
     async def _reserve(self) -> None:
-        await self._ask_for_block()
-        if self._is_keeper_away:
+        try:
+            await self._ask_for_block()
+        except (ControllerAway, ChangeTimedOut) as error:
+            if not self._is_keeper_away:
+                _log.warning("no producer ids could be reserved, %d are left: %s", self.ids.count, error)
+            self._is_keeper_away = True
             await asyncio.sleep(AWAY_PAUSE_S)
+        except StorageError as error:
+            self.has_failed = True
+            _log.critical("no producer ids can be reserved until a restart; %d are left: %s", self.ids.count, error)
+        else:
+            self._is_keeper_away = False
 
     async def _ask_for_block(self) -> None:
         async with self._store.changing() as metadata:
             first, count = metadata.next_producer_id, BLOCK_SIZE
-            try:
-                await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
-            except ControllerAway as error:
-                if not self._is_keeper_away:
-                    _log.warning("no producer ids could be reserved, %d are left: %s", self.ids.count, error)
-                self._is_keeper_away = True
-                return
-            except StorageError as error:
-                self.has_failed = True
-                _log.critical("no producer ids can be reserved until a restart; %d are left: %s", self.ids.count, error)
-                return
-            self._is_keeper_away = False
+            await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
             self.ids.give_block(first, count)

@@ -15,16 +15,19 @@ from contextlib import asynccontextmanager
 from typing import cast
 
 from oncelog.broker.metadata.metadata_store import (
+    UNCOUNTED,
     ControllerAway,
     OnChange,
+    TurnWait,
     batch_of,
+    late,
     records_in,
     take_turn,
 )
 from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.broker.metadata.offline_here import OfflineHere
 from oncelog.core.metadata.cluster import ClusterMetadata, removed_topics
-from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
+from oncelog.core.metadata.refusal import Refusal
 from oncelog.errors import CorruptBatch, ErrorCode, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.network import ConnectFailed, Network
@@ -69,7 +72,9 @@ class FollowedMetadata:
         process_count: int,
         clock: Clock,
         tasks: Tasks,
+        turn_wait: TurnWait = UNCOUNTED,
     ) -> None:
+        self._turn_wait = turn_wait
         self.metadata = ClusterMetadata()
         self.on_change: OnChange | None = None
         self._network = network
@@ -185,6 +190,15 @@ class FollowedMetadata:
         Whoever waits behind others does not wait for them first and then as long once more: `TURN_WAIT_S` are for both.
         Raises ChangeTimedOut as `MetadataStore` does.
         """
+        with self._turn_wait.bounded(timeout_ms) as wait_ms:
+            await self._take_turn(wait_ms)
+        try:
+            yield self.metadata
+        finally:
+            self._end_turn()
+            self._lock.release()
+
+    async def _take_turn(self, timeout_ms: int) -> None:
         began = asyncio.get_running_loop().time()
         await take_turn(self._lock, self.last_change_over, timeout_ms)
         try:
@@ -194,24 +208,14 @@ class FollowedMetadata:
             raise
         try:
             # The question goes on without who waits no longer: to break it off would cost the connection.
-            await self._asked(asking, None if timeout_ms is None else began + timeout_ms / 1000)
-            self._in_turn = asking.result()
-        except BaseException:
-            asking.add_done_callback(self._turn_unused)
-            raise
-        try:
-            yield self.metadata
-        finally:
-            self._end_turn()
-            self._lock.release()
-
-    @staticmethod
-    async def _asked(asking: asyncio.Task[_Link | None], until: float | None) -> None:
-        try:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(began + timeout_ms / 1000):
                 await asyncio.wait((asking,))
-        except TimeoutError:
-            raise ChangeTimedOut from None
+            self._in_turn = asking.result()
+        except BaseException as error:
+            asking.add_done_callback(self._turn_unused)
+            if isinstance(error, TimeoutError):
+                raise late(timeout_ms) from None
+            raise
 
     def _turn_unused(self, asking: asyncio.Task[_Link | None]) -> None:
         link = None if asking.cancelled() or asking.exception() else asking.result()

@@ -14,6 +14,7 @@ from typing import cast
 
 from oncelog.broker.metadata.metadata_store import MetadataStore, records_of
 from oncelog.broker.metadata.offline_here import OfflineHere
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import CorruptBatch, MalformedFrame, MalformedMessage, StorageError
 from oncelog.host.network import Listener, Network
 from oncelog.host.tasks import Tasks
@@ -207,7 +208,7 @@ class FollowerLink(asyncio.Protocol):
         except TimeoutError:
             _log.warning("a process had its turn to change the metadata for %.0f s and is cut off", TURN_S)
             self.abort()
-        except MalformedFrame as error:
+        except (MalformedFrame, ChangeTimedOut) as error:
             _log.warning("a process that follows the metadata is cut off: %s", error)
             self.abort()
 

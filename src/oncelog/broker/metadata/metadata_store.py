@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from itertools import takewhile
 
 from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
@@ -25,6 +25,7 @@ from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
+from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import bring_back, make_names_again
@@ -49,6 +50,7 @@ DIRECTORY = "__cluster_metadata-0"
 WAY_OUT = "restore it from a copy; without it nobody knows which topics there are, and whose the partitions beside it"
 SIZE_BYTES_MAX = 20_971_520
 SNAPSHOT_BATCH_COUNT = 1_000
+TURN_WAIT_MS = 30_000  # where no broker's `request.timeout.ms` says it
 
 OnChange = Callable[[Sequence[MetadataRecord], Sequence[Topic]], None]
 """What a change means here: its records (none: anything may have changed), and the topics that it removed."""
@@ -58,15 +60,35 @@ class ControllerAway(StorageError):
     """The process that keeps the cluster's metadata does not answer; whether a change was made may be unknown."""
 
 
-async def take_turn(
-    lock: asyncio.Lock, last_change_over: Callable[[], Awaitable[None]], timeout_ms: int | None
-) -> None:
+@dataclass(frozen=True, slots=True)
+class TurnWait:
+    """How long a change waits for its turn where who asks for it names no time, as most requests cannot and nothing does that
+    the broker changes on its own account; `when_met` hears that one has waited so long."""
+
+    timeout_ms: Callable[[], int] = lambda: TURN_WAIT_MS
+    when_met: Callable[[], object] = lambda: None
+
+    @contextmanager
+    def bounded(self, timeout_ms: int | None) -> Iterator[int]:
+        """The bound of one wait, of which `timeout_ms` was asked."""
+        try:
+            yield self.timeout_ms() if timeout_ms is None else timeout_ms
+        except ChangeTimedOut:
+            if timeout_ms is None:
+                self.when_met()
+            raise
+
+
+UNCOUNTED = TurnWait()
+
+
+async def take_turn(lock: asyncio.Lock, last_change_over: Callable[[], Awaitable[None]], timeout_ms: int) -> None:
     """Hold `lock`, once the change before is over. Raises ChangeTimedOut; at once where `timeout_ms` leaves no time, as Apache
     Kafka's controller does."""
-    if timeout_ms is not None and timeout_ms <= 0:
-        raise ChangeTimedOut
+    if timeout_ms <= 0:
+        raise late(timeout_ms)
     try:
-        async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+        async with asyncio.timeout(timeout_ms / 1000):
             await lock.acquire()
             try:
                 await last_change_over()
@@ -74,7 +96,12 @@ async def take_turn(
                 lock.release()
                 raise
     except TimeoutError:
-        raise ChangeTimedOut from None
+        raise late(timeout_ms) from None
+
+
+def late(timeout_ms: int) -> ChangeTimedOut:
+    """The error of a wait that was as long as it may be."""
+    return ChangeTimedOut(f"other changes of the cluster's metadata took longer than {timeout_ms} ms")
 
 
 class MetadataStore:
@@ -88,8 +115,10 @@ class MetadataStore:
         clock: Clock,
         tasks: Tasks,
         size_bytes_max: Callable[[], int] = lambda: SIZE_BYTES_MAX,
+        turn_wait: TurnWait = UNCOUNTED,
     ) -> None:
         self._size_bytes_max = size_bytes_max
+        self._turn_wait = turn_wait
         self._snapshot_size_bytes = 0  # of the last one; what holds may be larger than the limit
         self.metadata = ClusterMetadata()
         self.on_change: OnChange | None = None
@@ -185,9 +214,11 @@ class MetadataStore:
     async def changing(self, timeout_ms: int | None = None) -> AsyncIterator[ClusterMetadata]:
         """Hold this from the decision to its `append`s: nobody else changes the metadata meanwhile.
 
-        Raises ChangeTimedOut where the turn has not come in `timeout_ms`; what is done in it takes as long as it takes.
+        Raises ChangeTimedOut where the turn has not come in `timeout_ms` (None: see `TurnWait`); what is done in it takes as
+        long as it takes.
         """
-        await take_turn(self._lock, self.last_change_over, timeout_ms)
+        with self._turn_wait.bounded(timeout_ms) as wait_ms:
+            await take_turn(self._lock, self.last_change_over, wait_ms)
         try:
             yield self.metadata
         finally:

@@ -109,6 +109,12 @@ LIMITS = (
         "the rest comes with the next request",
         is_counted=False,
     ),
+    Limit(
+        "request.timeout.ms",
+        "the wait of a change of the metadata for those before it; CreateTopics, DeleteTopics, CreatePartitions and "
+        "UpdateFeatures name a time of their own",
+        "REQUEST_TIMED_OUT, nothing is changed; what the broker changes itself is tried again",
+    ),
     # records
     Limit("message.max.bytes", "size of a batch (a topic's max.message.bytes)", "MESSAGE_TOO_LARGE"),
     Limit(

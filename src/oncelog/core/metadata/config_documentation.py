@@ -82,7 +82,8 @@ _TEXTS = {
     "delegation.token.expiry.time.ms": "How long a delegation token holds without being renewed, in ms.",
     "delegation.token.expiry.check.interval.ms": "How often expired delegation tokens are swept, in ms.",
     "connection.failed.authentication.delay.ms": "A failed login is answered so much later, in ms.",
-    "request.timeout.ms": "How long the broker waits for the answer of another one, or of itself over the wire, in ms.",
+    "request.timeout.ms": "How long the broker waits for the answer of another one, or of itself over the wire, and "
+    "a change of the metadata that names no time for its turn, in ms.",
     "metadata.log.max.record.bytes.between.snapshots": "The metadata's log is compacted after so many bytes.",
     "delete.topic.enable": "Whether topics may be deleted.",
     "log.roll.hours": "A segment ends after this time, in hours, unless log.roll.ms is set.",

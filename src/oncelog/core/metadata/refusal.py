@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from oncelog.errors import ErrorCode
+from oncelog.errors import ErrorCode, StorageError
 from oncelog.lazy_dataclass import dataclass
 
 
@@ -19,8 +19,17 @@ class Refusal:
     limit: str = ""
 
 
-class ChangeTimedOut(Exception):
-    """The turn to change the cluster's metadata did not come in time: nothing was changed, and nothing will be."""
+class ChangeTimedOut(StorageError):
+    """The turn to change the cluster's metadata did not come in time: nothing was changed, and nothing will be.
+
+    What the broker changes on its own account meets it as it meets a disk that refuses, and tries again.
+    """
+
+
+NO_TURN = Refusal(
+    ErrorCode.REQUEST_TIMED_OUT,
+    "Other changes of the metadata took longer than request.timeout.ms; nothing was changed.",
+)  # of a request that names no time itself
 
 
 def limit_refusal(limit: str, count_max: int, what: str) -> Refusal:

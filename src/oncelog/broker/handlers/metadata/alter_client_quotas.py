@@ -8,8 +8,14 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.quotas import alter_quotas
+from oncelog.core.metadata.refusal import NO_TURN, ChangeTimedOut, Refusal
 from oncelog.errors import ErrorCode
-from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
+from oncelog.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntityData,
+    EntryDataResponse,
+)
 
 
 def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterClientQuotasResponse]:
@@ -18,6 +24,13 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterClientQuota
 
 
 async def _handle(node: Node, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    try:
+        return await _alter(node, message)
+    except ChangeTimedOut:
+        return _refused(message, NO_TURN)
+
+
+async def _alter(node: Node, message: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
     async with node.store.changing() as metadata:
         count_max = node.config.oncelog_max_client_quotas
         records, results = alter_quotas(metadata.client_quotas, message.entries, count_max)
@@ -30,3 +43,18 @@ async def _handle(node: Node, message: AlterClientQuotasRequest) -> AlterClientQ
             if result.error_code == ErrorCode.NONE:
                 result.error_code, result.error_message = refusal.error_code, refusal.message
     return AlterClientQuotasResponse(entries=results)
+
+
+def _refused(message: AlterClientQuotasRequest, refusal: Refusal) -> AlterClientQuotasResponse:
+    return AlterClientQuotasResponse(
+        entries=[
+            EntryDataResponse(
+                error_code=refusal.error_code,
+                error_message=refusal.message,
+                entity=[
+                    EntityData(entity_type=each.entity_type, entity_name=each.entity_name) for each in entry.entity
+                ],
+            )
+            for entry in message.entries
+        ]
+    )

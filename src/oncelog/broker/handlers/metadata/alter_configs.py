@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.configs import SET, Change, whole_change
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import NO_TURN, ChangeTimedOut, Refusal
 from oncelog.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -22,6 +22,13 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, AlterConfigsResp
 
 
 async def _handle(node: Node, message: AlterConfigsRequest) -> AlterConfigsResponse:
+    try:
+        return await _alter(node, message)
+    except ChangeTimedOut:
+        return _refused(message, NO_TURN)
+
+
+async def _alter(node: Node, message: AlterConfigsRequest) -> AlterConfigsResponse:
     responses = []
     async with node.store.changing():
         for resource in message.resources:
@@ -38,3 +45,13 @@ async def _handle(node: Node, message: AlterConfigsRequest) -> AlterConfigsRespo
                     response.error_code, response.error_message = refusal.error_code, refusal.message
             responses.append(response)
     return AlterConfigsResponse(responses=responses)
+
+
+def _refused(message: AlterConfigsRequest, refusal: Refusal) -> AlterConfigsResponse:
+    late = AlterConfigsResourceResponse(error_code=refusal.error_code, error_message=refusal.message)
+    return AlterConfigsResponse(
+        responses=[
+            late.replace(resource_type=each.resource_type, resource_name=each.resource_name)
+            for each in message.resources
+        ]
+    )

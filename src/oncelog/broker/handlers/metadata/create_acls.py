@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.acls import SWITCHED_OFF, UNKNOWN_NUMBERS, create_acls, has_unknown_numbers
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import NO_TURN, ChangeTimedOut, Refusal
 from oncelog.errors import ErrorCode
 from oncelog.host.randomness import random_uuid
 from oncelog.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
@@ -25,6 +25,13 @@ def handle(node: Node, request: Request) -> CreateAclsResponse | Coroutine[Any, 
 
 
 async def _handle(node: Node, message: CreateAclsRequest) -> CreateAclsResponse:
+    try:
+        return await _create(node, message)
+    except ChangeTimedOut:
+        return _refused(message, NO_TURN)
+
+
+async def _create(node: Node, message: CreateAclsRequest) -> CreateAclsResponse:
     async with node.store.changing() as metadata:
         records, results = create_acls(
             metadata.acls, message.creations, lambda: random_uuid(node.random), node.config.oncelog_max_acls

@@ -10,6 +10,7 @@ from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.broker.requests.tokens import may_ask_for_tokens, new_token_id
 from oncelog.core.metadata.delegation_tokens import create_token, owner_of, refused_creation
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode
 from oncelog.wire.access_rules import Operation, ResourceType
 from oncelog.wire.messages.create_delegation_token import CreateDelegationTokenResponse
@@ -39,6 +40,13 @@ def _may_create(node: Node, request: Request, owner: str) -> bool:
 
 
 async def _handle(node: Node, request: Request) -> Response:
+    try:
+        return await _create(node, request)
+    except ChangeTimedOut:
+        return _refused(request, ErrorCode.REQUEST_TIMED_OUT)
+
+
+async def _create(node: Node, request: Request) -> Response:
     async with node.store.changing() as metadata:
         records, response, limit = create_token(
             metadata.delegation_tokens,
@@ -52,7 +60,9 @@ async def _handle(node: Node, request: Request) -> Response:
         if limit is not None:
             node.metrics.limit_hit(limit.limit)
         refusal = await node.store.append_or_refuse(records) if records else None
-    if refusal is not None:
-        owner = owner_of(request.message, request.connection.principal)
-        return refused_creation(refusal.error_code, owner, request.connection.principal, request.api_version)
-    return response
+    return response if refusal is None else _refused(request, refusal.error_code)
+
+
+def _refused(request: Request, code: ErrorCode) -> Response:
+    requester = request.connection.principal
+    return refused_creation(code, owner_of(request.message, requester), requester, request.api_version)

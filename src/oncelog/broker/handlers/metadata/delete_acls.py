@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.core.metadata.acls import SWITCHED_OFF, UNKNOWN_NUMBERS, delete_acls, filter_of
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import NO_TURN, ChangeTimedOut, Refusal
 from oncelog.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
@@ -23,6 +23,13 @@ def handle(node: Node, request: Request) -> DeleteAclsResponse | Coroutine[Any, 
 
 
 async def _handle(node: Node, message: DeleteAclsRequest) -> DeleteAclsResponse:
+    try:
+        return await _delete(node, message)
+    except ChangeTimedOut:
+        return _refused(message, NO_TURN)
+
+
+async def _delete(node: Node, message: DeleteAclsRequest) -> DeleteAclsResponse:
     async with node.store.changing() as metadata:
         records, results = delete_acls(metadata.acls, message.filters)
         refusal = await node.store.append_or_refuse(records) if records else None

@@ -10,6 +10,7 @@ from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.broker.requests.tokens import may_ask_for_tokens
 from oncelog.core.metadata.delegation_tokens import expire_token
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.expire_delegation_token import ExpireDelegationTokenResponse
 
@@ -24,6 +25,13 @@ def handle(node: Node, request: Request) -> Response | Coroutine[Any, Any, Respo
 
 
 async def _handle(node: Node, request: Request) -> Response:
+    try:
+        return await _expire(node, request)
+    except ChangeTimedOut:
+        return Response(error_code=ErrorCode.REQUEST_TIMED_OUT, expiry_timestamp_ms=0)
+
+
+async def _expire(node: Node, request: Request) -> Response:
     async with node.store.changing() as metadata:
         records, response = expire_token(
             metadata.delegation_tokens,

@@ -17,7 +17,7 @@ from oncelog.core.metadata.configs import (
     malformed_changes,
     unknown_operation,
 )
-from oncelog.core.metadata.refusal import Refusal
+from oncelog.core.metadata.refusal import NO_TURN, ChangeTimedOut, Refusal
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
@@ -33,6 +33,13 @@ def handle(node: Node, request: Request) -> Coroutine[Any, Any, IncrementalAlter
 
 
 async def _handle(node: Node, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+    try:
+        return await _alter(node, message)
+    except ChangeTimedOut:
+        return _refused(message, NO_TURN)
+
+
+async def _alter(node: Node, message: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
     asked_times = Counter((resource.resource_type, resource.resource_name) for resource in message.resources)
     unreadable = _unreadable(message.resources, asked_times)
     responses = []
@@ -76,3 +83,13 @@ def _unreadable(
 
 def _changes(resource: AlterConfigsResource) -> list[Change]:
     return [Change(each.name, each.config_operation, each.value) for each in resource.configs]
+
+
+def _refused(message: IncrementalAlterConfigsRequest, refusal: Refusal) -> IncrementalAlterConfigsResponse:
+    late = AlterConfigsResourceResponse(error_code=refusal.error_code, error_message=refusal.message)
+    return IncrementalAlterConfigsResponse(
+        responses=[
+            late.replace(resource_type=each.resource_type, resource_name=each.resource_name)
+            for each in message.resources
+        ]
+    )

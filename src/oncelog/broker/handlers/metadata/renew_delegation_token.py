@@ -10,6 +10,7 @@ from oncelog.broker.node import Node
 from oncelog.broker.requests.request import Request
 from oncelog.broker.requests.tokens import may_ask_for_tokens
 from oncelog.core.metadata.delegation_tokens import renew_token
+from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.renew_delegation_token import RenewDelegationTokenResponse
 
@@ -24,6 +25,13 @@ def handle(node: Node, request: Request) -> Response | Coroutine[Any, Any, Respo
 
 
 async def _handle(node: Node, request: Request) -> Response:
+    try:
+        return await _renew(node, request)
+    except ChangeTimedOut:
+        return Response(error_code=ErrorCode.REQUEST_TIMED_OUT, expiry_timestamp_ms=0)
+
+
+async def _renew(node: Node, request: Request) -> Response:
     async with node.store.changing() as metadata:
         records, response = renew_token(
             metadata.delegation_tokens,

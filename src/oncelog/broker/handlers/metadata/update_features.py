@@ -35,7 +35,7 @@ async def _handle(node: Node, request: Request) -> UpdateFeaturesResponse:
 async def _update(node: Node, request: Request) -> UpdateFeaturesResponse:
     # Kafka reads no timeout here, so a client that gives none is not refused.
     timeout_ms = request.message.timeout_ms
-    async with node.store.changing(timeout_ms if timeout_ms > 0 else node.config.request_timeout_ms) as metadata:
+    async with node.store.changing(timeout_ms if timeout_ms > 0 else None) as metadata:
         update = update_features(
             request.message, request.api_version, metadata.features, node.transactions.two_phase_transactions()
         )
