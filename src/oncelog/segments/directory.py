@@ -22,6 +22,7 @@ from oncelog.log.checkpoint_files import (
 from oncelog.log.failed_sync import MOVED_DIRECTORY
 from oncelog.log.journal import BEGUN_FILE, CLOSED_FILE, FILE_PREFIX
 from oncelog.log.leftovers import DELETED_DIRECTORY_SUFFIX, STRAY_SUFFIX, base_offset_of
+from oncelog.segments.lost_processes import lost_processes
 from oncelog.segments.source import Source
 from oncelog.segments.topic_ids import of_others
 from oncelog.types import TopicPartition
@@ -72,6 +73,7 @@ class DataDirectory:
     notes: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)  # file, what is wrong with it
     lost: dict[TopicPartition, int] = field(default_factory=dict)  # their end offset
+    lost_processes: dict[str, str] = field(default_factory=dict)  # the directory, and what to say of it
 
 
 def list_directory(source: Source, path: str, *, is_running: bool = False) -> DataDirectory:
@@ -108,6 +110,7 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
             excused.update(source.list(f"{path}/{moved}"))
         here = {str(each.where) for each in found.partitions} | excused | unreadable
         found.lost = {where: end for where, end in sorted(ends.items()) if end > 0 and str(where) not in here}
+    found.lost_processes = lost_processes(source, path)
     _note_state(found, names)
     return found
 

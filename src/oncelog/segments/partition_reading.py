@@ -14,11 +14,12 @@ from oncelog.core.reconciliation.findings import (
     ABORTED_INDEX,
     DAMAGED,
     GAP,
-    NO_COPY,
+    METADATA_TOPIC,
     NOTE,
     PRODUCER_STATE,
     TIME_INDEX,
     Finding,
+    no_copy,
 )
 from oncelog.core.reconciliation.partition_replay import Ended, Marker, Open, PartitionReplay
 from oncelog.core.shell_words import quoted
@@ -34,7 +35,6 @@ from oncelog.segments.source import Source
 from oncelog.segments.time_indexes import TimeIndexCheck
 
 INT64_MAX = 2**63 - 1
-METADATA_TOPIC = "__cluster_metadata"
 FINDINGS_MAX = 10_000  # of one log: a disk full of nonsense must not fill the memory
 
 
@@ -379,7 +379,7 @@ class PartitionReader:
     def _repair(self, kind: str, path: str) -> str:
         """Damage has a place to look at; what is not there has none."""
         if kind == GAP:
-            return NO_COPY
+            return no_copy(self._files.topic)
         return "" if kind == NOTE else f"oncelog dump-log --problems-only {quoted(path or self._files.path)}"
 
     def _note(self, text: str, path: str) -> None:

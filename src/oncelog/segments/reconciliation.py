@@ -19,9 +19,9 @@ from oncelog.core.reconciliation.findings import (
     DECISION_WITHOUT_MARKER,
     GAP,
     HANGING,
-    NO_COPY,
     Finding,
     in_order,
+    no_copy,
 )
 from oncelog.core.reconciliation.group_offsets import Bounds, GroupOffsets, judge_offsets
 from oncelog.core.reconciliation.open_transactions import judge_ongoing, judge_open
@@ -149,6 +149,8 @@ class Reconciliation:
         for topic, partition in (where for each in self.plan.directories for where in each.lost):
             if topic == TRANSACTION_STATE and partition not in self.coordinators.partitions:
                 self.coordinators.gap(partition, is_damage=True)
+        if any(each.lost_processes for each in self.plan.directories):  # which partitions were there nobody can say
+            self.coordinators.gap(-1, is_damage=True)
 
     def add(self, summary: PartitionSummary) -> None:
         """A log was read."""
@@ -292,7 +294,7 @@ class Reconciliation:
                 min(bounds.log_start_offset, each.log_start_offset), max(bounds.end_offset, each.end_offset)
             )
         home = next((each.directory for each in self.plan.first if each.topic == CONSUMER_OFFSETS), "")
-        is_one = len(self.plan.directories) == 1
+        is_one = len(self.plan.directories) == 1 and not self.plan.directories[0].lost_processes
         numbers = {each.partition for each in self.plan.first if each.topic == CONSUMER_OFFSETS}
         has_all = any(each.is_oncelog for each in self.plan.directories) or numbers == set(
             range(max(numbers, default=-1) + 1)
@@ -312,10 +314,12 @@ class Reconciliation:
 
 
 def _of_lost(directory: DataDirectory) -> Iterator[Finding]:
+    for path, text in directory.lost_processes.items():
+        yield Finding(GAP, text, directory.path, file=path)
     for (topic, partition), end_offset in directory.lost.items():
         path = f"{directory.path}/{topic}-{partition}"
         text = f"no segment of it is there, but it was there up to {end_offset} (the checkpoints)"
-        yield Finding(GAP, text, directory.path, topic, partition, 0, end_offset - 1, file=path, repair=NO_COPY)
+        yield Finding(GAP, text, directory.path, topic, partition, 0, end_offset - 1, file=path, repair=no_copy(topic))
 
 
 def _identity(finding: Finding) -> tuple[object, ...]:

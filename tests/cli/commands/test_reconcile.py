@@ -224,3 +224,41 @@ def test_a_repair_can_be_typed_without_a_terminal(tmp_path: pathlib.Path) -> Non
     snapshot.unlink()
     assert oncelog(*options.split()).exit_code == 0
     assert json.loads(oncelog("reconcile", data, "-o", "json").stdout)["findings"] == []
+
+
+def test_the_directory_of_a_process_that_is_gone_is_missed(data: pathlib.Path) -> None:
+    """Its coordinators' records, and half of the partitions, went with it: nothing is ended or moved for that."""
+    (data / "__consumer_offsets-0").mkdir()
+    key, value = record_to_key_value(OffsetCommit("readers", "t", 9, 42, -1, "", 1))
+    (data / "__consumer_offsets-0" / f"{0:020d}.log").write_bytes(build_batch([(1, key, value, ())]))
+    alone = json.loads(oncelog("reconcile", data, "-o", "json").stdout)
+    assert set(alone["counts"]) == {"hanging", "offset_nowhere"}
+    mark = data / ".oncelog_process_1"
+    for cluster_id, count in (("another", 0), ("c", 1)):
+        mark.write_text(f"{cluster_id}\n")
+        document = json.loads(oncelog("reconcile", data, "-o", "json").stdout)
+        assert document["counts"].get("gap", 0) == count
+    result = oncelog("reconcile", data, "--exit-code", "-o", "json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["counts"]) == (3, {"gap": 1})
+    (finding,) = [each for each in document["findings"] if each["kind"] == "gap"]
+    assert not any("oncelog" in each["repair"] for each in document["findings"])
+    assert finding["file"] == f"{data}/processes/1"
+    assert (
+        f"is gone, with the partitions that process 1 leads: put it back; if it is lost, remove {mark}"
+        in finding["text"]
+    )
+    assert any("end nothing by hand" in each for each in document["notes"])
+    (data / "processes").mkdir()
+    (data / "processes" / "sharing-out").write_text("2 1\n")
+    assert "gap" not in json.loads(oncelog("reconcile", data, "-o", "json").stdout)["counts"], "the next start ends it"
+
+
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state", "__share_group_state"])
+def test_an_internal_topic_is_not_sent_elsewhere(data: pathlib.Path, name: str) -> None:
+    (data / "recovery-point-offset-checkpoint").write_text(f"0\n2\n{name} 3 5\nu 1 8\n")
+    document = json.loads(oncelog("-o", "json", "reconcile", str(data)).stdout)
+    ways = {each["where"]: each["repair"] for each in document["findings"] if each["kind"] == "gap"}
+    assert "another topic" in ways["u-1"]
+    assert "another topic" not in ways[f"{name}-3"]
+    assert "can begin anew" in ways[f"{name}-3"]

@@ -172,3 +172,25 @@ def test_a_file_in_the_place_of_a_directory(data: pathlib.Path) -> None:
     assert result.exit_code == 3
     (line,) = result.stdout.splitlines()[1:]
     assert "it is no directory that can be read" in line
+
+
+def test_the_directory_of_a_process_that_is_gone_is_missed(data: pathlib.Path) -> None:
+    """Its checkpoints went with it, and nothing was said of its partitions."""
+    cluster_id = next(
+        line.partition("=")[2] for line in (data / "meta.properties").read_text().splitlines() if "cluster.id" in line
+    )
+    mark = data / ".oncelog_process_1"
+    mark.write_text(f"{cluster_id}\n")
+    result = oncelog("dump-log", data, "--problems-only")
+    assert result.exit_code == 1
+    assert (
+        f"PROBLEM {data}/processes/1: is gone, with the partitions that process 1 leads: put it back" in result.stdout
+    )
+    assert f"remove {mark}" in result.stdout
+    (data / "processes" / "1").mkdir(parents=True)
+    assert oncelog("dump-log", data, "--problems-only").exit_code == 1, "an empty one is none"
+    shutil.copy(data / "meta.properties", data / "processes" / "1")
+    assert problems(data) == []
+    shutil.rmtree(data / "processes")
+    mark.write_text("of another cluster\n")
+    assert problems(data) == []

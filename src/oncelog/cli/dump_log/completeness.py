@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from oncelog.cli.dump_log.files import Damage, Item, base_offset_of, opened, problem, walked
-from oncelog.errors import CorruptIndex
+from oncelog.errors import CorruptIndex, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log import checkpoint_files
 from oncelog.log.failed_sync import ANEW_SUFFIX, MOVED_DIRECTORY
+from oncelog.segments.lost_processes import lost_processes
 from oncelog.segments.topic_ids import of_others
 from oncelog.types import TopicPartition
 
@@ -60,18 +61,22 @@ class Checkpoints:
 
 
 def directory_items(path: str) -> Iterator[Item]:
-    """What is missing of the log in a partition's directory; of a data directory, which partitions' directories are."""
+    """What is missing of the log in a partition's directory; of a data directory, which partitions' directories are, and
+    which processes'."""
     path = os.path.abspath(path)
     where = _partition_of(path)
     try:
         if where is not None:
             yield from _of_partition(path, where)
-        elif os.path.exists(f"{path}/{checkpoint_files.RECOVERY_POINTS}"):
-            yield from _lost_partitions(path)
         else:
             os.listdir(path)
+            if os.path.exists(f"{path}/{checkpoint_files.RECOVERY_POINTS}"):
+                yield from _lost_partitions(path)
+            yield from (problem(lost, text) for lost, text in lost_processes(ReadOnlyFiles(), path).items())
     except OSError as error:
         yield problem(error.filename or path, f"cannot be read: {error.strerror or error}")
+    except StorageError as error:  # names its file
+        yield problem(path, str(error))
 
 
 def _of_partition(path: str, where: TopicPartition) -> Iterator[Item]:

@@ -19,10 +19,8 @@ GAP = "gap"
 DAMAGED = "damaged"
 NOTE = "note"  # no fault: unfinished, or not judged, and why
 
-NO_COPY = (
-    "no command: these records are gone but for a copy of the files; without one, send what is left to another topic"
-    " (docs/runbook.md, a damaged partition)"
-)
+INTERNAL_TOPICS = frozenset(("__transaction_state", "__consumer_offsets", "__share_group_state"))
+METADATA_TOPIC = "__cluster_metadata"
 
 # In this order they are shown: what was lost before what follows from it.
 KINDS = {
@@ -70,6 +68,19 @@ class Finding:
     def at(self, directory: str, topic: str, partition: int) -> Finding:
         """The same, of this log."""
         return replace(self, directory=directory, topic=topic, partition=partition)
+
+
+def no_copy(topic: str) -> str:
+    """What can be done about records of a topic that are in no file any more."""
+    if topic == METADATA_TOPIC:
+        way = "put it back: nothing else knows which topics there are"
+    elif topic in INTERNAL_TOPICS:  # cannot be deleted, and what is left of it serves nobody elsewhere
+        way = (
+            "without one, the partition can begin anew, and forgets what it had (docs/runbook.md, a damaged partition)"
+        )
+    else:
+        way = "without one, send what is left to another topic (docs/runbook.md, a damaged partition)"
+    return f"no command: these records are gone but for a copy of the files; {way}"
 
 
 def in_order(findings: list[Finding]) -> list[Finding]:
