@@ -4,12 +4,12 @@ of it. Asked by a name that nobody has: who may see all is told that it does not
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from oncelog.cli.command import Settings
 from oncelog.cli.output import error_name
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.hanging import PROBE_ID
+from oncelog.client.admin.hanging import NOT_ALL_IDS, PROBE_ID
 from oncelog.client.admin.topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.errors import (
     GroupAuthorization,
@@ -21,6 +21,7 @@ from oncelog.errors import (
     UnknownTopicOrPartition,
 )
 
+OWNERS = "whose an open transaction is"
 TOPICS, GROUPS, TRANSACTIONAL_IDS = "topics", "groups", "transactional ids"
 PROBE_TOPIC, PROBE_GROUP = "oncelog-may-i-see-any-topic", "oncelog-may-i-see-any-group"
 _REFUSED = (TopicAuthorization, GroupAuthorization, TransactionalIdAuthorization)
@@ -68,6 +69,11 @@ async def nothing_seen(
     if reason:
         settings.out.note(f"{reason}: there may be some that are not shown")
     return bool(reason)
+
+
+def not_answered(hidden: Iterable[str]) -> list[str]:
+    """Of the reasons why an owner may not be seen those that are no missing right: somebody did not answer."""
+    return [each for each in hidden if each != NOT_ALL_IDS]
 
 
 def none_that_may_be_seen(none: str, is_hidden: bool) -> str:

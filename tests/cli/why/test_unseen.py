@@ -99,14 +99,27 @@ def headless(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cli]:
 
 def test_a_coordinator_that_is_away_is_named_and_hides_no_partition(headless: Cli) -> None:
     """What is open on the partition has an owner that nobody can ask: it is not called hanging."""
-    found = why(headless, "orders", *NOW, "--timeout", "5s", "--as", "topic")
+    found = why(headless, "orders", *NOW, "--timeout", "5s", "--as", "topic", status=1)
     assert kinds(found) == ["unknown owner"]
     assert "__transaction_state-0" in found["causes"][0]["why"]
+    assert [each["what"] for each in found["not_read"]] == ["whose an open transaction is"]
+    assert "__transaction_state-0 is offline" in found["not_read"][0]["why"]
     for name, kind, at in (("led", "group", "__consumer_offsets-0"), ("owner", "transaction", "__transaction_state-0")):
         found = why(headless, name, "--as", kind, "--timeout", "5s", status=1)
         assert kinds(found) == ["offline partition"]
         assert (found["type"], found["causes"][0]["partitions"]) == (kind, [at])
         assert name in found["not_read"][0]["what"]
+
+
+def test_an_owner_that_nobody_can_ask_for_is_no_all_clear(headless: Cli) -> None:
+    """It was said, with exit status 0."""
+    missing, why_not = "error: whose an open transaction is could not be read: ", "__transaction_state-0 is offline"
+    assert f"{missing}Failed: {why_not}" in headless("why", "orders", *NOW, "--as", "topic", status=1).stderr
+    assert f"{missing}{why_not}" in headless("transactions", "explain", "--topic", "orders", *NOW, status=1).stderr
+    headless("transactions", "find-hanging", status=1)
+    headless("transactions", "list", status=1)
+    headless("groups", "list", status=1)
+    headless("watch", "orders", "--once", status=1)
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
-from oncelog.cli.hidden import TOPICS, nothing_seen
+from oncelog.cli.hidden import OWNERS, TOPICS, not_answered, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Failed, counted, error_name, printable
 from oncelog.cli.transactions.group_scope import GroupScope, group_scope, listed
@@ -106,10 +106,13 @@ async def explain(
         for at in offline:
             emit(_offline_row(at, unreadable.get(at)), _offline_text(at, unreadable.get(at)))
     name_unreachable(settings, "transactional ids", unreachable)
+    silent = [] if unreachable else list(dict.fromkeys(why for each in holders for why in not_answered(each.hidden)))
+    for reason in silent:
+        settings.out.note(f"error: {OWNERS} could not be read: {reason}")
     if holders or offline:
         if exit_code:
             ctx.exit(EXIT_FOUND)
-        if unreadable or unreachable:
+        if unreadable or unreachable or silent:
             ctx.exit(EXIT_FAILURE)
     elif young:
         text = f"nothing is held back for longer than {duration_text(older_than_ms)}"

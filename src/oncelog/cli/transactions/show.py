@@ -11,7 +11,7 @@ import click
 from oncelog.cli.clients import open_admin, patient
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION, duration_text
-from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, nothing_seen
+from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, not_answered, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
 from oncelog.cli.outcomes import found_of, name_missing
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, Column, columns, counted
@@ -25,7 +25,6 @@ from oncelog.cli.transactions.resolve import resolve
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import coordinators_away, name_offline, name_unreachable, none_of_those_asked
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.hanging import NOT_ALL_IDS
 from oncelog.client.admin.owners import ANY_AGE_MS, owner_seen, owners_of
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import NEVER_MS, STATES, HangingTransaction, TransactionDescription
@@ -314,8 +313,7 @@ async def find_hanging(
     name_offline(settings, (), unreadable)
     if rows and exit_code:
         ctx.exit(EXIT_FOUND)
-    has_silent = any(each != NOT_ALL_IDS for each in hidden)  # else it is only that one may not see them
-    if unreadable or away or has_silent or ((is_blind or hidden) and exit_code):
+    if unreadable or away or not_answered(hidden) or ((is_blind or hidden) and exit_code):
         ctx.exit(EXIT_FAILURE)
 
 

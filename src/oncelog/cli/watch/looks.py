@@ -231,6 +231,7 @@ class Looks:
             owners |= await looking.ask(IDS_LIST, owners_of(looking.admin, missing)) or {}
             if missing - owners.keys():
                 hidden = await looking.admin.why_owners_may_be_hidden()
+                looking.owners_hidden(hidden)
                 is_complete = not hidden
         suspects = [each for each in producers if _is_suspect(*each, owners.get(each[1].producer_id))]
         hanging = await self._hanging_of(looking, suspects if is_complete else [], now_ms)

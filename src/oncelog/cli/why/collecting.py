@@ -178,7 +178,9 @@ async def owned_transactions(
         if any(_is_same(each, later) for later in again.get(at, [each]))  # what was ended while we asked is no cause
     ]
     if not unreachable and any(each.owner is None for each in opened):
-        hidden += await looking.admin.why_owners_may_be_hidden()
+        reasons = await looking.admin.why_owners_may_be_hidden()
+        looking.owners_hidden(reasons)
+        hidden += reasons
     return opened, tuple(dict.fromkeys(hidden))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import field
 from typing import TypeVar
 
+from oncelog.cli.hidden import OWNERS, not_answered
 from oncelog.cli.output import Failed, error_name
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.unreadable import why
@@ -71,6 +72,10 @@ class Looking:
     def lost_sight(self, what: str, where: TopicPartition) -> None:
         """Something that must be there, and is not (any more): not an answer."""
         self.not_read.append(NotRead(what, Failed.__name__, f"none is open on {where}, however often one looks"))
+
+    def owners_hidden(self, reasons: Iterable[str]) -> None:
+        """Why an open transaction may have an owner that nobody named: where somebody did not answer, that is no answer."""
+        self.not_read += [NotRead(OWNERS, Failed.__name__, each) for each in not_answered(reasons)]
 
     @property
     def everywhere(self) -> list[TopicPartition]:
