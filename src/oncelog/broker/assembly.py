@@ -146,7 +146,7 @@ def assemble(
     gate = _gate(peers, metadata, leadership, host, in_force, metrics, transactions)
     authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
     audit_topic = _audit_topic(peers, metadata, leadership, in_force, topics, clock, metrics)
-    transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic)
+    transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic, metadata)
     admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, transactions.deeds)
     server = _server(host, in_force, metrics, metadata, admission, peers.own, audit, shares.connection_lost)
     node = Node(

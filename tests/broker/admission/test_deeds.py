@@ -190,6 +190,47 @@ def configs(name):
     return [AlterConfigsResource(resource_type=2, resource_name=name, configs=[change])]
 
 
+def test_topics_that_are_deleted_by_their_ids_are_named(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
+    """An id tells nobody what is gone, and nothing has its name any more."""
+
+    async def work() -> None:
+        settings = {"authorizer_class_name": STANDARD_AUTHORIZER, "allow_everyone_if_no_acl_found": "true"}
+        async with broker_and_client(tmp_path, **settings) as (broker, client):
+            for name in ("gone", "late", "kept"):
+                await client.create(name)
+            denied = rule().replace(
+                principal="User:ANONYMOUS",
+                resource_name="kept",
+                resource_pattern_type=3,
+                operation=2,
+                permission_type=2,
+            )
+            elsewhere = rule(resource_pattern_type=3).replace(resource_type=4, resource_name="kafka-cluster")
+            reply = await client.call(CreateAclsRequest(creations=[denied, elsewhere]))
+            assert [each.error_code for each in reply.results] == [0, 0]
+            asked = [
+                DeleteTopicState(topic_id=broker.metadata.topics[name].topic_id) for name in ("gone", "late", "kept")
+            ]
+            unknown = DeleteTopicState(topic_id=bytes(15) + b"\x01")
+            await client.call(DeleteTopicsRequest(topics=[asked[1]], timeout_ms=0))
+            reply = await client.call(DeleteTopicsRequest(topics=[asked[0], unknown, asked[2]], timeout_ms=5_000))
+            assert [each.name for each in reply.responses] == ["gone", None, None], "the client is not told more"
+            gone = await Client.connect(broker)
+            async with broker.store.changing():
+                gone.send(DeleteTopicsRequest(topics=[asked[1]], timeout_ms=5_000))
+                await until(lambda: len(broker.server.tasks) == 1)
+                gone.close()
+                await until(lambda: len(lines_of(caplog)) == 4)
+
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    assert [line.partition(", by client")[0] for line in lines_of(caplog)[1:]] == [
+        "delete topics 'late'",
+        "delete topics 'gone', id 00000000000000000000000000000001, 'kept'",
+        "delete topics 'late'",
+    ]
+
+
 UNANSWERED = {
     "delete-topics": (
         lambda _: DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000),

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import ANONYMOUS, CloseConnection, NoReply, Outcome, Reply, Request
+from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import code_name
 from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.api import ApiKey
@@ -58,7 +59,8 @@ class Entries(Protocol):
 class Deeds:
     """Notes the outcome of requests that change something."""
 
-    def __init__(self, budget: Budget, entries: Entries) -> None:
+    def __init__(self, budget: Budget, entries: Entries, metadata: ClusterMetadata) -> None:
+        self._metadata = metadata
         self._budget = budget
         self._entries = entries
 
@@ -69,7 +71,30 @@ class Deeds:
         is_usual = request.api_key is ApiKey.END_TXN and message.committed
         if is_usual or request.connection.is_of_broker or getattr(message, "validate_only", False):
             return outcome
-        return finished(request, outcome, partial(self._note, request), partial(self._note_unanswered, request))
+        asked = self._named(message) if request.api_key is ApiKey.DELETE_TOPICS else message  # before they are gone
+        return finished(
+            request, outcome, partial(self._note, request, asked), partial(self._note_unanswered, request, asked)
+        )
+
+    def _named(self, message: Any) -> Any:
+        """Topics that were asked by their ids, with their names."""
+        named = [each if each.name else each.replace(name=self._topic_name(each.topic_id)) for each in message.topics]
+        return message.replace(topics=named)
+
+    def _topic_name(self, topic_id: bytes) -> str | None:
+        topic = self._metadata.topics_by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def _told(self, request: Request, asked: Any, reply: Any) -> Any:
+        """The same for what was answered: a refusal, and who may not describe a topic, is not told its name."""
+        if request.api_key is not ApiKey.DELETE_TOPICS:
+            return reply
+        known = {bytes(each.topic_id): each.name for each in asked.topics}
+        told = [
+            each if each.name else each.replace(name=known.get(bytes(each.topic_id)) or self._topic_name(each.topic_id))
+            for each in reply.responses
+        ]
+        return reply.replace(responses=told)
 
     def transaction_aborted(self, request: Request, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         """An InitProducerId has aborted the open transaction of its id. It is told at once: its answer comes when the markers are
@@ -91,17 +116,17 @@ class Deeds:
         )
         self._say(request, what, "done")
 
-    def _note(self, request: Request, reply: Reply) -> Reply:
+    def _note(self, request: Request, asked: Any, reply: Reply) -> Reply:
         if isinstance(reply, CloseConnection | NoReply):
             return reply
-        what = CHANGES[request.api_key](request.message, reply)
+        what = CHANGES[request.api_key](asked, self._told(request, asked, reply))
         if what:
             self._keep(request, reply, what, _codes(reply))
             self._say(request, what, _codes(reply))
         return reply
 
-    def _note_unanswered(self, request: Request, why: str) -> None:
-        what = "" if request.is_noted else CHANGES[request.api_key](request.message, None)
+    def _note_unanswered(self, request: Request, asked: Any, why: str) -> None:
+        what = "" if request.is_noted else CHANGES[request.api_key](asked, None)
         if what:
             self._keep(request, None, what, why)
             self._say(request, what, why)
@@ -164,12 +189,11 @@ def _names(verb: str, names: Iterable[object]) -> str:
 
 
 def _topics_deleted(message: Any, reply: Any) -> str:
-    """The names of topics that were asked by their ids are known from the answer only."""
+    """An id has no name where there is no such topic."""
     asked = message.topics if reply is None else reply.responses
     named = message.topic_names if reply is None else ()
-    return _names(
-        "delete topics", [*map(repr, named), *(repr(each.name or bytes(each.topic_id).hex()) for each in asked)]
-    )
+    found = [repr(each.name) if each.name else f"id {bytes(each.topic_id).hex()}" for each in asked]
+    return _names("delete topics", [*map(repr, named), *found])
 
 
 def _configs(message: Any, _reply: Any) -> str:
