@@ -202,6 +202,7 @@ def _other_constants() -> Iterator[Knob]:
     yield from _constants("oncelog.log.cleaner", WRITE_SIZE_BYTES=(1, 1 << 18), RECORDS_BETWEEN_PACES=(1, 1024))
     yield from _constants("oncelog.log.cleaning_plan", GROUP_SEGMENTS_MAX=(1, 64))
     yield from _constants("oncelog.log.failed_sync", CHUNK_SIZE_BYTES=(1, 1 << 20))
+    yield from _constants("oncelog.log.index_mending", AT_ONCE_SIZE_BYTES=(0, 1 << 20))
     yield from _constants("oncelog.log.offset_map", KEY_BYTES_MAX=(0, 64), KEY_COST_BYTES=(1, 1000))
     yield from _constants("oncelog.log.open_files", OPEN_FILES_MAX=(1, 512))
     yield from _constants("oncelog.log.partition_log", SNAPSHOTS_KEPT=(1, 10))

@@ -31,6 +31,7 @@ from oncelog.log.open_files import OpenFiles
 from oncelog.log.partition_log import PartitionLog
 from oncelog.log.producer_windows import Windows, completed
 from oncelog.log.segment import Segment, timestamp_of
+from oncelog.log.segment_end import clear_indexes, read_end_offset
 from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
 from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
@@ -362,7 +363,7 @@ class _Opening:
                 if (
                     segment.base_offset >= self.known_synced_offset
                 ):  # else it is damaged, and its indexes are needed again
-                    self.names_are_unsynced |= segment.clear_indexes()
+                    self.names_are_unsynced |= clear_indexes(segment, self.files)
                 continue
             scan = self._replay_segment(segment, from_offset, leader_epochs, is_last=segment is segments[-1])
             if scan.problem is not None:
@@ -374,7 +375,7 @@ class _Opening:
         for before, segment in pairwise(segments):
             if (
                 segment.base_offset > self.log_start_offset
-                and (end_offset := before.read_end_offset()) != segment.base_offset
+                and (end_offset := read_end_offset(before, self.open_files)) != segment.base_offset
             ):
                 lacks = (
                     "what lies between is missing" if end_offset < segment.base_offset else "one of them is too much"

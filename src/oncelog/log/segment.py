@@ -7,7 +7,7 @@ their file is missing or broken, so an index can cost time but never data. Offse
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from oncelog.errors import CorruptIndex, DamagedLog, StorageError
@@ -15,8 +15,9 @@ from oncelog.log.batch_header import WALK_SIZE_BYTES, BatchAt, batch_at
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import Buffer, File
+from oncelog.log.index_files import read_indexes
 from oncelog.log.offset_index import ENTRY_SIZE_BYTES as OFFSET_ENTRY_BYTES
-from oncelog.log.offset_index import OffsetIndex, entry_from_bytes
+from oncelog.log.offset_index import OffsetIndex
 from oncelog.log.open_files import OpenFiles
 from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.time_index import NO_TIMESTAMP, TimeIndex
@@ -94,6 +95,7 @@ class Segment:
         self.ends_in_damage = False  # the indexes that were built anew, as nothing can be read behind that
         self.has_rebuilt_indexes = False
         self.mends_indexes = False  # on the disk as well: not while it is being recovered
+        self.known_problem: str | None = None  # of its indexes, which are not built anew yet
 
     # Indexes
 
@@ -101,7 +103,7 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         """Where batches lie; read or rebuilt on first use."""
         if self._offset_index is None:
-            self._load_indexes()
+            self._rebuild_indexes(self._read_indexes())
             assert self._offset_index is not None
         return self._offset_index
 
@@ -109,7 +111,7 @@ class Segment:
     def time_index(self) -> TimeIndex:
         """When batches were made; read or rebuilt on first use."""
         if self._time_index is None:
-            self._load_indexes()
+            self._rebuild_indexes(self._read_indexes())
             assert self._time_index is not None
         return self._time_index
 
@@ -130,38 +132,54 @@ class Segment:
             return []
         return aborted_from_bytes(files.read_whole(self.transaction_index_path), self.base_offset)
 
-    def _load_indexes(self) -> None:
-        files = self._open_files.files
+    def _read_indexes(self) -> str | None:
+        """As they lie on disk; what is wrong with them."""
         try:
-            if not (files.exists(self.index_path) and files.exists(self.time_index_path)):
-                raise CorruptIndex("an index is missing")
-            data, time_data = files.read_whole(self.index_path), files.read_whole(self.time_index_path)
-            index = OffsetIndex.from_bytes(self.base_offset, data, self.size_bytes)
-            self._time_index = TimeIndex.from_bytes(self.base_offset, time_data)
-            self.indexes_differ = len(data) + len(time_data) != (
-                len(index) * OFFSET_ENTRY_BYTES + len(self._time_index) * TIME_ENTRY_BYTES
+            index, self._time_index, self.indexes_differ = read_indexes(
+                self._open_files.files, self.index_path, self.time_index_path, self.base_offset, self.size_bytes
             )
-            self._offset_index = index
         except CorruptIndex as error:
-            self._rebuild_indexes(str(error))
-            return
+            return str(error)
+        self._offset_index = index
         self._last_indexed_position = self._loaded_end_position = index.last_position
         self.times.load(len(self._time_index))
         self.max_timestamp, self.offset_of_max_timestamp = self._time_index.last
+        return None
 
     def _rebuild_indexes(self, problem: str | None) -> None:
-        if problem is None:
-            return
+        if problem is not None:
+            self.build_indexes(problem, lambda _: None)
+            self._built()
+
+    def build_indexes(self, problem: str, pace: Callable[[int], None]) -> None:
+        """From the log, in memory; `pace` is told how much of it was read."""
         _log.warning("%s: %s; the segment's indexes are built anew from the log", self.log_path, problem)
-        self.has_rebuilt_indexes = True
         self.reset_indexes()
         for batch in (scan := self.scan(0, check_crc=False)):
             if batch.last_offset - self.base_offset > INT32_MAX:
                 scan.problem = "an impossible offset"  # a flipped bit: whoever reads there is told
                 break
             self.note_batch(batch.last_offset, timestamp_of(batch), scan.position)
+            pace(batch.size_bytes)
         self.time_index.maybe_add(self.max_timestamp, self.offset_of_max_timestamp)
         self.ends_in_damage = scan.problem is not None
+
+    def to_build(self) -> Segment:
+        """The same segment for another thread, with files of its own: there `build_indexes`, then here `take_indexes`."""
+        files, directory = OpenFiles(self._open_files.files), self._stem.rpartition("/")[0]
+        return Segment(files, directory, self.base_offset, self.config, size_bytes=self.size_bytes)
+
+    def take_indexes(self, built: Segment) -> None:
+        """Those that were built of the log as it is."""
+        self.reset_indexes()
+        self._offset_index, self._time_index = built.offset_index, built.time_index
+        self._last_indexed_position = built._last_indexed_position
+        self.max_timestamp, self.offset_of_max_timestamp = built.max_timestamp, built.offset_of_max_timestamp
+        self.ends_in_damage = built.ends_in_damage
+        self._built()
+
+    def _built(self) -> None:
+        self.has_rebuilt_indexes = True
         if self.ends_in_damage:
             self.times.damaged(self.size_bytes)
         elif self.mends_indexes:
@@ -170,10 +188,18 @@ class Segment:
             except StorageError as error:  # what is in memory serves
                 _log.warning("%s: its indexes could not be written: %s", self.log_path, error)
 
+    def time_problem(self, timestamp: int | None) -> str | None:
+        """What is wrong with the indexes as far as a lookup uses them, by `timestamp` or by the largest one (None): it has them
+        built anew. Raises StorageError."""
+        problem = self.known_problem or (self._read_indexes() if self._time_index is None else None)
+        self.known_problem = problem or self.times.problem_of_last(index := self.time_index, self)
+        if self.known_problem is None and timestamp is not None:
+            self.known_problem = self.times.problem_of(index, index.number_before(timestamp), self)
+        return self.known_problem
+
     def offset_before(self, timestamp: int) -> int:
         """An offset before which no record is as late as `timestamp`."""
-        index = self.time_index
-        self._rebuild_indexes(self.times.problem_of(index, index.number_before(timestamp), self))
+        self._rebuild_indexes(self.time_problem(timestamp))
         return self.time_index.offset_before(timestamp)
 
     @property
@@ -184,14 +210,14 @@ class Segment:
     def note_proof(self, largest_timestamp: int) -> None:
         """All headers below `unproven_end_position` were read: this is the largest timestamp among them."""
         if largest_timestamp > self.largest_timestamp:
-            self._rebuild_indexes(f"its time index ends at {self.largest_timestamp}, the log at {largest_timestamp}")
-        if not self.ends_in_damage:
+            self.known_problem = f"its time index ends at {self.largest_timestamp}, the log at {largest_timestamp}"
+        elif not self.ends_in_damage:
             self.times.proven()
 
     @property
     def largest_timestamp(self) -> int:
         """The largest timestamp of the segment in ms; -1 where its batches have none."""
-        self._rebuild_indexes(self.times.problem_of_last(self.time_index, self))
+        self._rebuild_indexes(self.time_problem(None))
         return max(self.time_index.last[0], self.max_timestamp)
 
     def reset_indexes(self) -> None:
@@ -200,6 +226,7 @@ class Segment:
         self._time_index = TimeIndex(self.base_offset)
         self._last_indexed_position = self._loaded_end_position = 0
         self.times.forget()
+        self.known_problem = None
         self.indexes_differ = True
         self.max_timestamp, self.offset_of_max_timestamp = NO_TIMESTAMP, self.base_offset
 
@@ -246,7 +273,7 @@ class Segment:
 
     def check_end(self) -> None:
         """Of one that was closed: the last time index entry is its largest timestamp, or both indexes are built anew."""
-        self._rebuild_indexes(self.times.problem_of_last(self.time_index, self))
+        self._rebuild_indexes(self.time_problem(None))
         if self.time_index.last[0] < self.max_timestamp:
             self._rebuild_indexes(LACKS_END)
 
@@ -555,33 +582,6 @@ class Segment:
                 renamed.append(new)
             setattr(self, attribute, new)
         return tuple(renamed)
-
-    def read_end_offset(self) -> int:
-        """Where its batches end, by their headers from the last index entry on. Raises DamagedLog."""
-        position, files = 0, self._open_files.files
-        size_bytes = files.size_of(self.index_path) if files.exists(self.index_path) else 0
-        if size_bytes >= OFFSET_ENTRY_BYTES:
-            last = size_bytes // OFFSET_ENTRY_BYTES * OFFSET_ENTRY_BYTES - OFFSET_ENTRY_BYTES
-            relative_offset, at = entry_from_bytes(
-                self._open_files.get(self.index_path).read_at(last, OFFSET_ENTRY_BYTES)
-            )
-            found = batch_at(self._log().read_at(at, WALK_SIZE_BYTES), 0, at) if 0 < at < self.size_bytes else None
-            if found is not None and found.last_offset == self.base_offset + relative_offset:
-                position = at
-        end_offset = self.base_offset
-        for batch in (scan := self.scan(position, check_crc=False)):
-            end_offset = batch.end_offset
-        if scan.problem is not None:
-            raise DamagedLog(f"{self.log_path}: position {scan.position}, offset {end_offset}: {scan.problem}")
-        return end_offset
-
-    def clear_indexes(self) -> bool:
-        """Empty the index files of an empty segment, should a crash have left them content; True when it had."""
-        files = self._open_files.files
-        stale = [path for path in self.paths[1:] if files.exists(path) and files.size_of(path)]
-        for path in stale:
-            files.remove(path)
-        return bool(stale)
 
     def release(self) -> None:
         """Close the files."""

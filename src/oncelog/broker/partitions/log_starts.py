@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from oncelog.broker.partitions.checkpoints import Checkpoints
 from oncelog.broker.partitions.deleted_files import DeletedFiles
+from oncelog.broker.partitions.index_mending import IndexMending
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.host.worker import Worker
@@ -28,7 +29,10 @@ INT64_MAX = 2**63 - 1
 class LogStarts:
     """Of one node's partitions."""
 
-    def __init__(self, checkpoints: Checkpoints, deleted: DeletedFiles, worker: Worker) -> None:
+    def __init__(
+        self, checkpoints: Checkpoints, deleted: DeletedFiles, worker: Worker, index_mending: IndexMending
+    ) -> None:
+        self._index_mending = index_mending
         self._checkpoints = checkpoints
         self._worker = worker
         self._proving: TopicPartition | None = None
@@ -66,6 +70,9 @@ class LogStarts:
         partitions = tuple(partitions)
         for first in range(0, len(partitions), LOOKED_AT_TOGETHER):
             looked_at = partitions[first : first + LOOKED_AT_TOGETHER]
+            for partition in looked_at:
+                if self._is_looked_at(partition, now_ms) and partition.settings.retention_ms >= 0:
+                    await self._index_mending.mend(partition, now_ms - partition.settings.retention_ms)
             count += self._retain(looked_at, now_ms)
             for partition in looked_at:
                 while await self._prove(partition):
@@ -85,6 +92,10 @@ class LogStarts:
             if not is_here or segment.times.unproven_end_position != end_position:
                 return False  # deleted, cleaned or cut meanwhile: the next look tells
             segment.note_proof(largest_timestamp)
+            await self._index_mending.mend_segment(partition, segment)
+            if self._proving is None or partition.is_offline or segment not in partition.log.segments:
+                return False
+            _ = segment.largest_timestamp  # a small one is built here
         except DamagedLog as error:
             segment.times.damaged(end_position)
             _log.warning(
@@ -115,11 +126,7 @@ class LogStarts:
         moves: list[tuple[LocalPartition, int]] = []
         count = 0
         for partition in partitions:
-            if (
-                not partition.settings.is_deleted_by_retention
-                or partition.is_offline
-                or self._is_too_early(partition, now_ms)
-            ):
+            if not self._is_looked_at(partition, now_ms):
                 continue
             try:
                 past = self._past_retention(partition, now_ms)
@@ -146,6 +153,10 @@ class LogStarts:
         if past[-1] is log.segments[-1]:
             log.roll()
         return past
+
+    def _is_looked_at(self, partition: LocalPartition, now_ms: int) -> bool:
+        is_retained = partition.settings.is_deleted_by_retention and not partition.is_offline
+        return is_retained and not self._is_too_early(partition, now_ms)
 
     def _is_too_early(self, partition: LocalPartition, now_ms: int) -> bool:
         # Nothing was appended, and its oldest segment is not old enough yet: an idle partition costs a look at a dict.

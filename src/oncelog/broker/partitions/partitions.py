@@ -17,6 +17,7 @@ from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.partitions.checkpoints import NO_JOURNAL, Checkpoints, JournalEnd
 from oncelog.broker.partitions.deleted_files import DeletedFiles
 from oncelog.broker.partitions.flusher import Commits
+from oncelog.broker.partitions.index_mending import IndexMending
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.log_starts import LogStarts
 from oncelog.broker.partitions.partition_directories import deleted_directory, missing, move_aside, settle
@@ -98,7 +99,8 @@ class Partitions:
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._has_past = False  # the checkpoint files may say something of topics that were deleted
         self.deleted = DeletedFiles(files.files, worker)
-        self.log_starts = LogStarts(self._checkpoints, self.deleted, worker)
+        self.index_mending = IndexMending(worker, self._partitions.get)
+        self.log_starts = LogStarts(self._checkpoints, self.deleted, worker, self.index_mending)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
         self._first_watchers = FirstWatchers(self._partitions.get)
         self._unwritten_rules = Partition()  # of all that were never written: nothing in it ever changes

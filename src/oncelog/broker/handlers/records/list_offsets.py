@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any
+
 from oncelog.broker.node import Node
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
@@ -24,8 +27,32 @@ EMPTY_LOG_LEADER_EPOCH = 0
 LEADER_EPOCH_SINCE_VERSION = 4
 
 
-def handle(node: Node, request: Request) -> ListOffsetsResponse:
+class _Mending(Exception):
+    """A segment must be read whole before this can be answered."""
+
+    def __init__(self, partition: LocalPartition, timestamp: int | None) -> None:
+        super().__init__()
+        self.partition, self.timestamp = partition, timestamp
+
+
+def handle(node: Node, request: Request) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
     """One answer per partition; a partition named twice gets one error."""
+    try:
+        return _response(node, request)
+    except _Mending as due:
+        return _when_mended(node, request, due)
+
+
+async def _when_mended(node: Node, request: Request, due: _Mending) -> ListOffsetsResponse:
+    while True:  # each time one partition's are mended, or it is offline
+        await node.partitions.index_mending.mend(due.partition, due.timestamp)
+        try:
+            return _response(node, request)
+        except _Mending as more:
+            due = more
+
+
+def _response(node: Node, request: Request) -> ListOffsetsResponse:
     message: ListOffsetsRequest = request.message
     names = (TopicPartition(topic.name, each.partition_index) for topic in message.topics for each in topic.partitions)
     repeated = named_twice(names)
@@ -90,6 +117,10 @@ def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsets
         if isinstance(partition, UnwrittenPartition):
             return below(None, outcome)
         try:
+            if node.partitions.index_mending.is_due(partition, outcome.timestamp):
+                if partition.is_offline:
+                    return ErrorCode.KAFKA_STORAGE_ERROR
+                raise _Mending(partition, outcome.timestamp)
             return below(_search(partition, outcome), outcome)
         except StorageError as error:
             partition.go_offline(str(error))
