@@ -56,6 +56,8 @@ class _Forward:
         self._later.fail(error)
 
     def dropped(self) -> None:
+        if self._outcome.on_drop is None:
+            return  # nothing ends what is under way: `finish` hears what becomes of it, though nobody is answered
         self._outcome.drop()
         if not self._outcome.is_given:  # else `finish` is about to be called
             self._tell(CLIENT_GONE)
