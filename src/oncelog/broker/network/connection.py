@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.network.connection_limits import Admission, ConnectionLimits
+from oncelog.broker.network.overtaking import may_overtake
 from oncelog.broker.network.peer import client_host_of, socket_address
 from oncelog.broker.requests.request import (
     ANONYMOUS,
@@ -42,7 +43,6 @@ JOINED_SIZE_BYTES_MAX = 4096  # below it one buffer costs the loop less than a l
 _API_KEYS = {int(key): key for key in ApiKey}
 _API_VERSIONS = int(ApiKey.API_VERSIONS)
 _WITH_RECORDS = (FetchResponse, ShareFetchResponse)
-_END_TXN = ApiKey.END_TXN.to_bytes(2, "big")
 PARKED_APIS = frozenset((ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP))  # nothing is lost when they end early
 
 
@@ -344,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
     # requests in order
 
     def hold(self, request: Request) -> None:
-        """Called by a request that waits for a previous transaction: let another id's EndTxn behind it overtake it."""
+        """Called by a request that waits for a previous transaction: see `overtaking.py`."""
         assert request.held_for is not None
         asyncio.get_running_loop().call_soon(self._advance)
 
@@ -369,28 +369,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         if len(self._slots) >= self._limits.in_flight_count_max or self._held_bytes > self._limits.unsent_bytes_max:
             return False
-        if not self._running:
-            return True
-        return all(request.held_for is not None for request in self._running) and self._next_overtakes()
-
-    def _next_overtakes(self) -> bool:
-        """Whether the next request is an EndTxn whose own transactional id has nothing held.
-
-        Of its own id it would overtake what it is to end, and be told of the transaction before.
-        """
-        frame = self._frames[0]
-        if bytes(frame[:2]) != _END_TXN:
-            return False
-        try:
-            header, position = decode_request_header(frame)
-            if not self._server.serves(header.api_key, header.api_version):
-                return True  # it ends the connection
-            ends: Any = decode_message(
-                APIS[ApiKey.END_TXN].request, header.api_version, frame[position:], trailing="ignore"
-            )
-        except MalformedMessage:
-            return True  # so does this
-        return all(request.held_for != ends.transactional_id for request in self._running)
+        return not self._running or may_overtake(self._frames[0], self._running, self._server.serves)
 
     def _begin(self, frame: memoryview) -> None:
         try:
