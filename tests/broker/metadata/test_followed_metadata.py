@@ -15,7 +15,7 @@ from evidence.world.files import SimFiles, SimSyncer
 from oncelog.broker.metadata import followed_metadata, metadata_leader
 from oncelog.broker.metadata.followed_metadata import FollowedMetadata
 from oncelog.broker.metadata.metadata_leader import MetadataLeader
-from oncelog.broker.metadata.metadata_store import ControllerAway, MetadataStore
+from oncelog.broker.metadata.metadata_store import UNCOUNTED, ControllerAway, MetadataStore, TurnWait
 from oncelog.core.metadata.cluster import Topic
 from oncelog.core.metadata.refusal import ChangeTimedOut
 from oncelog.errors import ErrorCode, StorageError
@@ -304,6 +304,24 @@ def test_who_does_not_wait_so_long_for_the_controller_costs_nobody_the_connectio
             await change(found.store, topic(2))
             assert follower._link is link
             await until(lambda: set(follower.metadata.topics) == {"t1", "t2"})
+
+    run(work())
+
+
+def test_who_names_no_time_waits_as_long_as_the_broker_says_and_is_counted() -> None:
+    async def work() -> None:
+        async with world() as found:
+            follower = await found.follow()
+            counted: list[int] = []
+            follower._turn_wait = TurnWait(lambda: 1, lambda: counted.append(1))
+            async with found.store.changing():
+                for timeout_ms, count in ((None, 1), (1, 1), (None, 2)):
+                    with pytest.raises(ChangeTimedOut, match="longer than 1 ms"):
+                        async with follower.changing(timeout_ms):
+                            pytest.fail("it is not its turn")
+                    assert len(counted) == count
+            follower._turn_wait = UNCOUNTED
+            await change(follower, topic(1))
 
     run(work())
 
