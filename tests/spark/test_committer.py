@@ -69,9 +69,11 @@ class World:
         """`by_name`: under an id of its own, as batch writes have it, and streams of an earlier oncelog."""
         self.attempt_count += 1
         if not by_name and sink.described_batch_write(self.query_id, batch) is None:
-            name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch))
+            home = self.store.home
+            name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch), home)
         else:
-            name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, run, self.attempt_count)
+            count, home = self.attempt_count, self.store.home
+            name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, run, count, home)
         batches = iter([pa.RecordBatch.from_pydict({"value": pa.array(list(values), pa.binary())})])
         return write_attempt(self.options, self.backend, name, batches)
 

@@ -15,9 +15,11 @@ from oncelog import sync
 from oncelog.errors import ConfigurationError
 from oncelog.spark import database_sink, dual_write
 from oncelog.spark.backend import Backend, choose_backend
-from oncelog.spark.committer import CommitRefused
+from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore
-from oncelog.spark.options import SinkOptions
+from oncelog.spark.decision_store import TopicDecisionStore
+from oncelog.spark.options import SinkOptions, sink_options
+from oncelog.spark.recovery import recover
 from oncelog.testing import TestBroker
 from tests.spark.fakes import FakeFrame
 
@@ -191,6 +193,26 @@ def test_a_failure_behind_the_decision_rolls_forward(world: World, monkeypatch: 
     assert (world.rows(), world.records(), open_transactions(world)) == (["1"], ["1"], [])
     world.writer()(FakeFrame(b"1", spark_run_id="run-2"), 0)
     assert (world.rows(), world.records()) == (["1"], ["1"])
+
+
+def test_a_first_batch_that_only_the_database_knows_is_not_given_up(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver was killed between the two commits; whoever did not name the database was told to abandon the batch."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Committer, "finish", lambda *_, **__: (_ for _ in ()).throw(SystemExit))
+        patch.setattr(Committer, "abort", lambda *_, **__: None)
+        with pytest.raises(SystemExit):
+            world.writer()(FakeFrame(b"1"), 0)
+    TopicDecisionStore(sink_options(world.options()).client, "__oncelog_decisions").close()  # as another query makes it
+    (left,) = open_transactions(world)
+    options = world.options()
+    for place_is_named in (False, True):
+        report = recover(sink_options(options), "orders", abandon=True, place_is_named=place_is_named)
+        assert (report.undecided, report.abandoned) == ([left], [])
+        assert "query orders keeps its decisions in a database" in report.elsewhere[0]
+    report = recover(sink_options({**options, "decisionUrl": world.url}), "orders")
+    assert (report.completed, world.rows(), world.records()) == ([left], ["1"], ["1"])
 
 
 def test_where_the_database_is_gone_too_the_first_error_is_told(

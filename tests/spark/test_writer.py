@@ -14,6 +14,7 @@ from evidence.world.committed import committed_values
 
 from oncelog import errors, sync
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.transactional_ids import leased_name
 from oncelog.spark import committer, writer
 from oncelog.spark.backend import choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
@@ -247,6 +248,26 @@ def test_a_task_that_comes_after_its_batch_ends_itself(
     assert visible(broker, query_id) == [b"winner"] * (int(batch_id) + 1)
 
 
+@pytest.mark.parametrize("where", ["decisionTopic", "decisionUrl"])
+def test_transactions_say_where_they_are_decided(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, where: str
+) -> None:
+    """Whoever looks somewhere else would take what is decided for undecided."""
+    place = "home-decisions" if where == "decisionTopic" else f"sqlite:///{tmp_path / 'home.db'}"
+    given = {"topic": "home", where: place}
+    options = sink_options({"bootstrap.servers": broker.bootstrap_servers, **given})
+    home = decision_store(options).home
+    in_a_batch(monkeypatch, "home", "0", "run-1")
+    stream = StreamWriter(options, choose_backend(options), looks_first=True)
+    for job in (stream, planned(broker, **given, txnAppId="home", txnVersion="1"), planned(broker, **given)):
+        transactional_id = job.write(rows(b"1")).attempt.transactional_id
+        name = leased_name("oncelog-spark", transactional_id) or sink.attempt_name("oncelog-spark", transactional_id)
+        assert name is not None
+        assert name.decision_home == home
+        with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.force_terminate_transaction(transactional_id)
+
+
 def test_a_batch_that_was_decided_is_read_to_its_end(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stateful query's state is committed by Spark where the last row is taken: the next batch did not find it."""
     options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "state"})
@@ -342,7 +363,7 @@ def test_a_winner_is_told_as_it_is_however_late_it_looks(broker: TestBroker, mon
     options = sink_options({"bootstrap.servers": broker.bootstrap_servers, "topic": "in-time"})
     backend = choose_backend(options)
     in_a_batch(monkeypatch, "in-time", "0", "run-1")
-    attempt = writer.write_attempt(options, backend, writer.leased_id(options, "in-time", "run-1", "0"), rows(b"a"))
+    attempt = writer.write_attempt(options, backend, writer.leased_id(options, "in-time", "run-1", "0", ""), rows(b"a"))
     decision_store(options).decide(sink.BatchDecision("in-time", "0", "run-1", (attempt,)))
     assert writer._report(options, backend, "in-time", "0", "run-1", attempt).attempt == attempt
     assert open_transactions(broker, "in-time") == [attempt.transactional_id]

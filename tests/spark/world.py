@@ -124,7 +124,8 @@ class Query:
 
     def attempt(self, batch: str, run: str, task: int, *, steps: bool = False) -> sink.Attempt:
         """A task attempt: its row is (batch/task, run)."""
-        name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch))
+        home = self.watcher.home
+        name = self.ids.lease("oncelog-spark", self.query_id, sink.run_start(run), int(batch), home)
         self.uses[name] = sink.AttemptName(self.query_id, batch, task, sink.run_start(run), 0)
         self.reported.discard(name)
         key, value = f"{batch}/{task}".encode(), run.encode()

@@ -239,6 +239,10 @@ class Committer:
         """Of all transactional ids that the cluster knows."""
         return {each.transactional_id: each.state for each in self._admin.list_transactions()}
 
+    def topics(self) -> list[str]:
+        """The names of the cluster's, as far as they are to be seen."""
+        return list(self._admin.list_topics(include_internal=True))
+
     def open_transactions(self, query_id: str | None) -> list[str]:
         """The ids of this prefix, or of a query under any prefix that it had, with an open transaction."""
         prefix = self._options.transactional_id_prefix

@@ -5,6 +5,7 @@ with the business rows. The primary key (query, batch) is the compare-and-set: o
 from __future__ import annotations
 
 import contextlib
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.decision_homes import database_home
 from oncelog.errors import ConfigurationError
 from oncelog.recipes.sqlalchemy import check_durable
 
@@ -42,6 +44,10 @@ queries = sa.Table(
 )
 
 
+THE_DATABASE = "@database"
+"""The row of `queries` that has, for its query of Spark's, the identity of the database: no query has such a name."""
+
+
 class DatabaseDecisionStore:
     """The tables, made when they are missing. `url` is SQLAlchemy's (sqlite:///file, postgresql+psycopg://...).
 
@@ -70,6 +76,7 @@ class DatabaseDecisionStore:
             _add_missing_column(self.engine)
             with self.engine.connect() as connection:
                 check_durable(connection)
+            self.home = database_home(self._identity())
         except sa.exc.DBAPIError as error:
             self.engine.dispose()
             raise ConfigurationError(f"decisionUrl: {str(error.orig).strip()}") from None
@@ -77,6 +84,19 @@ class DatabaseDecisionStore:
             self.engine.dispose()
             raise
         self._lockable: set[str] = set()
+
+    def _identity(self) -> str:
+        """Of the database, which keeps it; whoever comes first makes it."""
+        wanted = sa.select(queries.c.spark_query_id).where(queries.c.query_id == THE_DATABASE)
+        with self.engine.connect() as connection:
+            found = connection.execute(wanted).scalars().first()
+        if found is None:
+            made = {"query_id": THE_DATABASE, "spark_query_id": uuid.uuid4().hex}
+            with contextlib.suppress(IntegrityError), self.engine.begin() as connection:
+                connection.execute(queries.insert().values(**made))
+            with self.engine.connect() as connection:
+                found = connection.execute(wanted).scalars().one()
+        return str(found)
 
     def _make_lockable(self, query_id: str) -> None:
         """One row per query, so that deciding and vetoing wait for one another: each reads what the other writes, and two

@@ -103,7 +103,7 @@ class _DualWrite:
             run_id = self._run_id
             frame.persist()
             try:
-                attempts = self._write_records(frame, batch_id, run_id, backend)
+                attempts = self._write_records(frame, batch_id, run_id, backend, store)
                 committer.numbers.take(attempts)
                 decision = self._decide(frame, batch_id, run_id, attempts, committer, store, backend)
             except BaseException:
@@ -123,10 +123,12 @@ class _DualWrite:
         except (KafkaError, LostTransaction, sa.exc.SQLAlchemyError, OSError) as error:
             logger.warning("batch %s of %s is settled when the query starts again: %s", batch_id, self.query_id, error)
 
-    def _write_records(self, frame: DataFrame, batch_id: str, run_id: str, backend: Backend) -> list[sink.Attempt]:
+    def _write_records(
+        self, frame: DataFrame, batch_id: str, run_id: str, backend: Backend, store: DatabaseDecisionStore
+    ) -> list[sink.Attempt]:
         records = self.to_records(frame)
         check_columns(records.schema, self.options)
-        write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id)
+        write = _TaskWriter(self.options, backend, self.query_id, batch_id, run_id, store.home)
         rows = records.mapInArrow(write, ATTEMPTS_DDL).collect()
         return [
             sink.Attempt(
@@ -172,9 +174,10 @@ class _TaskWriter:
     query_id: str
     batch_id: str
     run_id: str
+    home: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        name = leased_id(self.options, self.query_id, self.run_id, self.batch_id)
+        name = leased_id(self.options, self.query_id, self.run_id, self.batch_id, self.home)
         attempt = write_attempt(self.options, self.backend, name, batches)
         yield pa.RecordBatch.from_pydict(
             {

@@ -15,6 +15,7 @@ from oncelog import errors, sync
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.core.producer.partitioner import partition_for_key
 from oncelog.core.two_phase import exactly_once_sink as sink
+from oncelog.core.two_phase.decision_homes import topic_home
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, records_until
 from oncelog.spark.rights import rights_named
@@ -34,6 +35,9 @@ bound). What it raises keeps the decision from being written."""
 
 class DecisionStore(Protocol):
     """What the committer needs of a store."""
+
+    home: str
+    """As the transactional ids of who decides here say it (core/two_phase/decision_homes.py)."""
 
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch now."""
@@ -65,7 +69,7 @@ class TopicDecisionStore:
     """Decisions in a compacted topic; one instance reads on from where it stopped, so later reads are short."""
 
     def __init__(self, client: Mapping[str, str], topic: str) -> None:
-        self._topic = topic
+        self._topic, self.home = topic, topic_home(topic)
         self._log = sink.DecisionLog()
         self._next_offsets: dict[int, int] = {}
         self._elsewhere: dict[str, int] = {}  # queries whose records lie in another partition than the hash says
@@ -249,6 +253,11 @@ def has_decisions(options: SinkOptions) -> bool:
         return True
     with sync.Admin.from_config(client_arguments(options.client)) as admin:
         return options.decision_topic in admin.list_topics(include_internal=True)
+
+
+def home_of(options: SinkOptions) -> str:
+    """Where these options keep decisions, as transactional ids say it; for the driver, which reaches the database."""
+    return topic_home(options.decision_topic) if options.decision_url is None else decision_store(options).home
 
 
 def decision_store(options: SinkOptions) -> DecisionStore:

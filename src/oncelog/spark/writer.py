@@ -30,7 +30,7 @@ from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, abort_exactly, promote, task_producer
 from oncelog.spark.committer import CommitRefused, Committer
-from oncelog.spark.decision_store import check_lengths, decision_store
+from oncelog.spark.decision_store import check_lengths, decision_store, home_of
 from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.plainly import plainly
@@ -81,13 +81,13 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
 _ids: dict[int, TransactionalIds] = {}  # of this process, by its number: a fork has none of its parent's
 
 
-def leased_id(options: SinkOptions, query_id: str, run_id: str, batch_id: str) -> str:
+def leased_id(options: SinkOptions, query_id: str, run_id: str, batch_id: str, home: str) -> str:
     """A transactional id of this process for one attempt of a stream, whose batches are numbers that grow."""
     process = os.getpid()
     if process not in _ids:
         _ids.clear()
         _ids[process] = TransactionalIds(uuid.uuid4().hex)
-    return _ids[process].lease(options.transactional_id_prefix, query_id, sink.run_start(run_id), int(batch_id))
+    return _ids[process].lease(options.transactional_id_prefix, query_id, sink.run_start(run_id), int(batch_id), home)
 
 
 def write_attempt(
@@ -184,6 +184,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def __init__(self, options: SinkOptions, backend: Backend, *, looks_first: bool) -> None:
         self._options, self._backend, self._looks_first = options, backend, looks_first
+        self._home = home_of(options)
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
@@ -201,7 +202,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             if known.decision is not None:
                 read_to_the_end(iterator)
                 return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
-        name = leased_id(self._options, query_id, run_id, batch_id)
+        name = leased_id(self._options, query_id, run_id, batch_id, self._home)
         attempt = write_attempt(self._options, self._backend, name, iterator)
         return _report(self._options, self._backend, query_id, batch_id, run_id, attempt)
 
@@ -237,6 +238,7 @@ class BatchWriter(DataSourceArrowWriter):
             raise ConfigurationError("txnAppId and txnVersion have no dots")
         if options.decision_url:
             check_lengths(options.decision_url, txnVersion=(self._batch_id, sink.DIGITS_MAX))
+        self._home = home_of(options)
         if options.application_id:
             cluster_id = backend.cluster_id if options.decision_url else ""  # a topic's decisions are of one cluster
             self._query_id = sink.batch_write_query_id(options.application_id, options.topic, cluster_id)
@@ -274,6 +276,7 @@ class BatchWriter(DataSourceArrowWriter):
             context.partitionId(),
             self._run_id,
             context.taskAttemptId(),
+            self._home,
         )
         attempt = write_attempt(self._options, self._backend, name, iterator)
         return _report(self._options, self._backend, self._query_id, self._batch_id, self._run_id, attempt)

@@ -24,8 +24,8 @@ class Query:
         self.options: SinkOptions = sink_options(options)
         self.query_id = query_id
 
-    def attempt(self, batch: str, number: int, value: bytes) -> sink.Attempt:
-        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, "run", number)
+    def attempt(self, batch: str, number: int, value: bytes, home: str = "") -> sink.Attempt:
+        name = sink.transactional_id_for("oncelog-spark", self.query_id, batch, 0, "run", number, home)
         rows = iter([pa.RecordBatch.from_pydict({"value": pa.array([value], pa.binary())})])
         return write_attempt(self.options, choose_backend(self.options), name, rows)
 
@@ -100,6 +100,72 @@ def test_a_loss_is_accepted_for_one_query_and_told_once_more(cli: Cli, url: str)
 
 def test_options_are_checked(cli: Cli) -> None:
     assert "has no dot" in cli("recover", "--prefix", "a.b", status=2).stderr
+
+
+def test_an_empty_query_is_not_all_queries(cli: Cli) -> None:
+    """Of a variable that was not set: everybody's undecided transactions were ended."""
+    query = Query(cli, "sqlite://", "recover-empty")
+    attempt = query.attempt("0", 0, b"not to be ended")
+    assert "--query is empty" in cli("recover", "--query", "", "--abandon", "-y", status=2).stderr
+    assert attempt.transactional_id in cli("transactions", "list").stdout
+    cli("transactions", "force-terminate", "--transactional-id", attempt.transactional_id, "--even-if-prepared", "-y")
+
+
+def test_a_mistyped_query_or_prefix_is_told_with_those_that_are_there(cli: Cli, url: str) -> None:
+    query = Query(cli, url, "recover-there")
+    winner = query.attempt("0", 0, b"1")
+    decided(query, "0", winner)
+    where = ("--decision-url", url, "-y")
+    result = cli("recover", "--query", "recover-their", "--abandon", *where, status=1)
+    assert "no transaction and no decision of a query 'recover-their' under the prefix 'oncelog-spark'" in result.stderr
+    assert "query recover-there" in result.stderr
+    result = cli("recover", "--prefix", "oncelog-sparc", "--abandon", *where, status=1)
+    assert "of the prefix 'oncelog-sparc'; there are: " in result.stderr
+    assert "oncelog-spark" in result.stderr.partition("there are")[2]
+    assert "recover-there" in cli("recover", "--query", "recover-their", *where).stderr, (
+        "harmless: told, and no failure"
+    )
+    assert cli("recover", "--query", query.query_id, *where, "--abandon").stderr.count("there are") == 0
+
+
+def test_a_first_batch_that_may_be_decided_elsewhere_is_neither_ended_nor_said_to_be_undecided(
+    cli: Cli, url: str
+) -> None:
+    """100 rows in the database, no record in the topic: `--abandon` was advised, and ended what the database had decided."""
+    query = Query(cli, url, "recover-elsewhere")
+    home = decision_store(query.options).home
+    attempt = query.attempt("0", 0, b"decided in the database", home=home)
+    decided(query, "0", attempt)
+    mine = ("recover", "--query", query.query_id)
+    for more in ((), ("--abandon",), ("--abandon", "--decision-topic", "another-topic")):
+        result = cli(*mine, *more, "-y", status=1)
+        assert "keeps its decisions in a database" in result.stderr, more
+        assert "Give --decision-url" in result.stderr
+        assert "add --abandon" not in result.stderr
+        assert attempt.transactional_id in cli("transactions", "list").stdout
+    assert cli.json(*mine, "--decision-url", url, "--abandon", "-y")["completed"] == [attempt.transactional_id]
+    assert cli("consume", query.query_id, "-e").stdout == "decided in the database\n"
+
+
+def test_what_an_older_oncelog_left_is_abandoned_only_where_somebody_says_where_it_decides(
+    cli: Cli, url: str, tmp_path: pathlib.Path
+) -> None:
+    query = Query(cli, url, "recover-old")
+    attempt = query.attempt("0", 0, b"its id does not say where")
+    other = Query(cli, url, "recover-other")
+    other.options = sink_options({"bootstrap.servers": cli.bootstrap_servers, "topic": "t"})
+    decided(other, "0")  # so that there is a decision topic
+    mine = ("recover", "--query", query.query_id)
+    result = cli(*mine, "-y")
+    assert (
+        "do not say where it keeps its decisions. Nothing of it is in the topic '__oncelog_decisions'" in result.stderr
+    )
+    assert "add --abandon" not in result.stderr
+    result = cli(*mine, "--abandon", "-y", status=1)
+    assert "without them --abandon ends nothing of it" in result.stderr
+    assert attempt.transactional_id in cli("transactions", "list").stdout
+    report = cli.json(*mine, "--abandon", "-y", "--decision-url", f"sqlite:///{tmp_path / 'named.db'}")
+    assert (report["abandoned"], report["unsure"]) == ([attempt.transactional_id], [])
 
 
 def test_a_batch_write_is_named_as_its_user_named_it(cli: Cli, url: str) -> None:

@@ -51,8 +51,8 @@ def recover(
 ) -> None:
     """Commit a query's decided transactions, end its orphans; or make a data DIRECTORY whole.
 
-    Harmless to repeat, and beside a running query. Exit status 1 when a decided transaction is lost, with its ids, and
-    where a query keeps its decisions somewhere else than it was told.
+    Harmless to repeat, and beside a running query. Exit status 1 when a decided transaction is lost, with its ids, where
+    a query keeps its decisions somewhere else than it was told, and where --abandon found nothing of the query that it names.
 
     With DIRECTORY, of a broker that is not running: what its journal holds is put back into the logs, torn ends are cut and kept
     beside them, everything is synced; the files are then Kafka's, as after a clean stop, which is also the way back to an
@@ -67,6 +67,8 @@ def recover(
 
         recover_directory(ctx, directory)
         return
+    if query_id == "":
+        raise click.UsageError("--query is empty, which names no query: leave it out for all of the prefix")
     if accept_loss and query_id is None:
         raise click.UsageError("--accept-loss is about one query: say which, with --query")
     if to_kafka:
@@ -97,9 +99,13 @@ def recover(
             ctx.exit(EXIT_FAILURE)
         return
     with progress(settings, "oncelog.spark"):
-        report: RecoveryReport = run(options, query_id, abandon=abandon, accept_loss=accept_loss)
+        more = {"accept_loss": accept_loss, "place_is_named": bool(decision_topic or decision_url)}
+        report: RecoveryReport = run(options, query_id, abandon=abandon, **more)
     _print(settings, report)
-    if away or report.lost or report.elsewhere:
+    if report.nobody is not None:
+        settings.out.note(report.nobody)
+    is_missed = report.nobody is not None and (abandon or accept_loss)
+    if away or report.lost or report.elsewhere or is_missed or (abandon and report.unsure):
         ctx.exit(EXIT_FAILURE)
 
 
@@ -121,14 +127,15 @@ def _print(settings: Settings, report: Any) -> None:
         "undecided": report.undecided,
         "abandoned": report.abandoned,
     }
-    settings.out.item(columns(*row), {**row, "undecided_jobs": report.undecided_jobs, "elsewhere": report.elsewhere})
-    for reason in report.elsewhere:
+    more = {"undecided_jobs": report.undecided_jobs, "elsewhere": report.elsewhere, "unsure": report.unsure}
+    settings.out.item(columns(*row), {**row, **more})
+    for reason in (*report.elsewhere, *report.unsure):
         settings.out.note(reason)
     for job in report.undecided_jobs:
         settings.out.note(
             f"{job}: settled when the same version is submitted again; if its job is over for good: add --abandon"
         )
-    if report.undecided and not report.undecided_jobs and not report.elsewhere:
+    if report.undecided and not report.undecided_jobs and not report.elsewhere and not report.unsure:
         settings.out.note("undecided ones are settled when the query starts again; if it never will: add --abandon")
 
 

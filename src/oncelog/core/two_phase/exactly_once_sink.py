@@ -17,6 +17,7 @@ from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 
+from oncelog.core.two_phase.decision_homes import NOT_SAID, attempt_and_home, attempt_text
 from oncelog.core.two_phase.transactional_ids import leased_name
 from oncelog.lazy_dataclass import dataclass
 
@@ -113,15 +114,23 @@ class LeaveToSweep:
 
 
 def transactional_id_for(
-    prefix: str, query_id: str, batch_id: str, partition: int, run_id: str, task_attempt_id: int
+    prefix: str,
+    query_id: str,
+    batch_id: str,
+    partition: int,
+    run_id: str,
+    task_attempt_id: int,
+    home: str = NOT_SAID,
 ) -> str:
     """The id of one task attempt; unique, as task attempt ids are within a run and run ids are by themselves.
 
     Args:
         prefix: the option transactionalIdPrefix, without a dot.
         query_id: the whole id: a sweep goes by it, and a shortened one could end another query's transactions.
+        home: where it is decided (decision_homes.py).
     """
-    return f"{prefix}.{query_id}.{batch_id}.{partition}.{run_start(run_id)}.{task_attempt_id}"
+    attempt = attempt_text(task_attempt_id, home)
+    return f"{prefix}.{query_id}.{batch_id}.{partition}.{run_start(run_id)}.{attempt}"
 
 
 def run_start(run_id: str) -> str:
@@ -138,6 +147,7 @@ class AttemptName:
     partition: int
     run_start: str
     task_attempt_id: int
+    decision_home: str = NOT_SAID
 
 
 def attempt_name(prefix: str, transactional_id: str) -> AttemptName | None:
@@ -145,10 +155,10 @@ def attempt_name(prefix: str, transactional_id: str) -> AttemptName | None:
     parts = transactional_id.split(".")
     if len(parts) != 6 or parts[0] != prefix:
         return None
-    partition, task_attempt_id = batch_number(parts[3]), batch_number(parts[5])
-    if partition is None or task_attempt_id is None:
+    partition = batch_number(parts[3])
+    if partition is None or batch_number(parts[5]) is None:
         return None
-    return AttemptName(parts[1], parts[2], partition, parts[4], task_attempt_id)
+    return AttemptName(parts[1], parts[2], partition, parts[4], *attempt_and_home(parts[5]))
 
 
 def batch_write_query_id(application_id: str, topic: str | None, cluster_id: str = "") -> str:
@@ -236,31 +246,23 @@ def decided_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> 
     Args:
         states: of transactions, by id. Only a decision commits one of the sink's.
     """
-    committed = _committed(prefix, query_id, states)
+    committed = committed_ids(prefix, query_id, states)
     if not committed:
         return None
     return Refuse(
-        f"{_who(query_id)} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: it "
-        "keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
+        f"{in_words(query_id)} has committed transactions on this cluster ({committed[0]}), and no decision of it is kept here: "
+        "it keeps its decisions somewhere else, and this batch may be among them. Go on with the decisionTopic, decisionUrl or "
         "database of before, or begin a new query (a new checkpoint, txnAppId or query_id)"
     )
 
 
-def recovery_elsewhere(prefix: str, query_id: str, states: Mapping[str, str]) -> str | None:
-    """The same, for who would end what such a query left open: why not, and the way out."""
-    if not _committed(prefix, query_id, states):
-        return None
-    return (
-        f"{_who(query_id)} has committed transactions on this cluster, and no decision of it is kept here: what it left open may "
-        "be decided somewhere else, and is left as it is. Give the --decision-topic or --decision-url of the query"
-    )
-
-
-def _committed(prefix: str, query_id: str, states: Mapping[str, str]) -> list[str]:
+def committed_ids(prefix: str, query_id: str, states: Mapping[str, str]) -> list[str]:
+    """Those of a query that were committed, which only a decision does; `states` are of transactions, by id."""
     return [i for i, state in states.items() if state in COMMITTED_STATES and is_of_query(prefix, query_id, i)]
 
 
-def _who(query_id: str) -> str:
+def in_words(query_id: str) -> str:
+    """A query, or a batch write by the names that its user gave it."""
     return _batch_write_in_words(query_id) or f"query {query_id}"
 
 

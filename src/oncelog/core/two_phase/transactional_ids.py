@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 
+from oncelog.core.two_phase.decision_homes import NOT_SAID, home_of_worker, worker_of_home
 from oncelog.lazy_dataclass import dataclass
 
 RUNS_REMEMBERED = 16  # of which a process keeps ids; a run that is over needs none
@@ -27,6 +28,11 @@ class LeasedName:
     run_start: str
     worker: str
     number: int
+
+    @property
+    def decision_home(self) -> str:
+        """Where its query decides (decision_homes.py)."""
+        return home_of_worker(self.worker)
 
 
 def leased_name(prefix: str, transactional_id: str) -> LeasedName | None:
@@ -45,12 +51,15 @@ class TransactionalIds:
         self._made_count = 0  # numbers are never given twice, also when a run was forgotten
         self._last_batches: OrderedDict[str, dict[str, int]] = OrderedDict()  # run's start of ids -> id -> last batch
 
-    def lease(self, prefix: str, query_id: str, run_start: str, batch_id: int) -> str:
+    def lease(self, prefix: str, query_id: str, run_start: str, batch_id: int, home: str = NOT_SAID) -> str:
         """An id for one task attempt: one that this process used for an earlier batch of the run, or a new one.
 
         An id of an attempt that failed is free again with the next batch, not in its own: the driver may have heard of it.
+
+        Args:
+            home: where the query decides, which the id says then.
         """
-        start = f"{prefix}.{query_id}.{run_start}.{self._worker}."
+        start = f"{prefix}.{query_id}.{run_start}.{worker_of_home(self._worker, home)}."
         last_batches = self._last_batches.setdefault(start, {})
         self._last_batches.move_to_end(start)
         while len(self._last_batches) > RUNS_REMEMBERED:
