@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from oncelog import OffsetAndMetadata, TopicPartition, errors, sync
+from oncelog.core.two_phase.sink_names import POSITION_METADATA
 from oncelog.errors import ConfigurationError
 from oncelog.spark import kept_admins, source
 from oncelog.spark.options import source_options
@@ -463,6 +464,26 @@ def test_the_position_is_stored_in_a_group_that_is_named(
     assert group.startswith(next(iter(more.values())))
     assert admin.list_consumer_group_offsets(group)[TopicPartition(topic, 0)].offset == 2
     reader(broker, subscribe=topic).commit(query.stands)  # without a group: nothing to store
+
+
+def test_the_stored_position_is_no_batch_behind(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark says that a batch is over when the next one begins: a query that had read everything showed lag for ever."""
+    admin.create_topics({"idle": 1})
+    fill(producer, "idle", 1, 2)
+    query = Query(broker, subscribe="idle", **{"kafka.group.id": "idling"})
+    query.batch()
+    assert query.batch() == [], "nothing is new, and the batch before is over"
+    found = admin.list_consumer_group_offsets("idling")[TopicPartition("idle", 0)]
+    assert (found.offset, found.metadata) == (2, POSITION_METADATA)
+
+    def no(*_: object) -> None:
+        raise AssertionError("stored once more")
+
+    monkeypatch.setattr(sync.Admin, "alter_consumer_group_offsets", no)
+    query.batch()
+    query.stream.commit(query.stands)
 
 
 def test_a_range_that_nothing_comes_of_ends_with_the_reason(

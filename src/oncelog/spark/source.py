@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from oncelog import errors, sync
+from oncelog.core.two_phase.sink_names import POSITION_METADATA
 from oncelog.errors import ConfigurationError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark import planning
@@ -29,7 +30,7 @@ from oncelog.spark.process import acknowledge_at_once
 from oncelog.spark.reading import FETCH_MAX_WAIT_MS, go_to, place, rest
 from oncelog.spark.source_report import SourceReport
 from oncelog.spark.stream_offset import StreamOffset, topic_id_text
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.wire.uuids import uuid_from
 
 ROWS_PER_BATCH_MAX = 100_000
@@ -240,6 +241,7 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
         self.now_s: Callable[[], float] = time.monotonic
         self._report = SourceReport(options)
         self._position: Offsets = {}
+        self._stored: Offsets | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """A mark only: Spark asks for it again after a restart, when "latest" would be another offset."""
@@ -258,6 +260,9 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
     @plainly
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next micro-batch ends; equal to `start` when there is nothing new. Raises DataLoss."""
+        self._store(
+            StreamOffset.from_json(start).offsets
+        )  # all up to here is done, or Spark would plan nothing behind it
         bounds = self._bounds = self.log.bounds()
         latest = bounds.latest if self._target is None else self._up_to_target(bounds.latest, self._target)
         records_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -408,11 +413,17 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     @plainly
     def commit(self, end: dict[str, Any]) -> None:
+        """A batch is over. Spark says so when the next one begins, which may be long after; `latestOffset` knows it before."""
+        self._store(StreamOffset.from_json(end).offsets)
+
+    def _store(self, offsets: Offsets | None) -> None:
         """Store the position in a group where the options name one, for tools that show lag; what counts is the checkpoint."""
-        group, offsets = self.group_id(), StreamOffset.from_json(end).offsets
-        if group is None or offsets is None:
+        group = self.group_id()
+        if group is None or offsets is None or offsets == self._stored:
             return
-        stored = {TopicPartition(t, p): offset for t, ps in offsets.items() for p, offset in ps.items()}
+        self._stored = offsets
+        positions = [(TopicPartition(t, p), offset) for t, ps in offsets.items() for p, offset in ps.items()]
+        stored = {where: OffsetAndMetadata(offset, metadata=POSITION_METADATA) for where, offset in positions}
         try:
             admin_of(self.options.client).alter_consumer_group_offsets(group, stored)
         except errors.KafkaError as error:  # a group that nobody may write to stops no query

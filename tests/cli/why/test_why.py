@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from oncelog import Admin, OffsetAndMetadata, Producer, TopicPartition, sync
+from oncelog.core.two_phase.sink_names import POSITION_METADATA
 from tests.cli.world import Cli, oncelog
 
 NOW = ("--older-than", "0s")
@@ -145,6 +146,28 @@ def test_a_pending_offset_commit_and_no_members(cli: Cli) -> None:
     )
     assert "why-pending-group wait for" in pending["what"]
     cli("transactions", "force-terminate", "--transactional-id", "why-mover", "-y")
+
+
+def test_a_group_that_a_spark_query_stores_its_position_in_has_no_members_by_nature(cli: Cli) -> None:
+    """It was said to have no readers, with advice to start them, while the query ran."""
+    where = TopicPartition(cli.create("why-spark"), 0)
+    cli("produce", "why-spark", stdin="a\nb\nc\n")
+
+    async def store(metadata: str) -> None:
+        async with Admin(bootstrap_servers=cli.bootstrap_servers) as admin:
+            stored = {where: OffsetAndMetadata(1, metadata=metadata)}
+            await admin.alter_consumer_group_offsets("why-spark-group", stored)
+
+    asyncio.run(store(""))
+    (cause,) = why(cli, "why-spark-group")["causes"]
+    assert cause["kind"] == "no members"
+    assert "nobody ever joined it" in cause["why"]
+    asyncio.run(store(POSITION_METADATA))
+    found = why(cli, "why-spark-group", "--exit-code")
+    assert (kinds(found), found["lag"]) == ([], 2)
+    assert "a Spark query stores in why-spark-group how far it has come" in found["notes"][0]
+    assert len(found["notes"]) == 1
+    assert "a Spark query stores its position in why-spark-group" in cli("groups", "describe", "why-spark-group").stderr
 
 
 def test_positions_out_of_range_are_moved_by_the_printed_command(cli: Cli) -> None:

@@ -199,6 +199,7 @@ def test_no_members() -> None:
     assert kinds_of(grouped(dataclasses.replace(behind, position=9), **empty)) == [], "it has read all there is"
     assert kinds_of(grouped(dataclasses.replace(behind, position=None), **empty)) == [kinds.NO_MEMBERS]
     assert kinds_of(grouped(behind)) == []
+    assert kinds_of(grouped(behind, **empty, is_sparks=True)) == [], "it reads without joining"
 
 
 def test_members_that_read_nothing() -> None:

@@ -15,6 +15,7 @@ from oncelog.client.admin.groups import GroupDescription
 from oncelog.client.admin.topics import OFFSETS_TOPIC
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.placement import coordinator_partition
+from oncelog.core.two_phase.sink_names import POSITION_METADATA
 from oncelog.errors import GroupIdNotFound
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import OffsetAndMetadata, TopicPartition
@@ -43,6 +44,12 @@ class GroupScope:
         """Whether records are shared out, each by itself (KIP-932), and no transaction moves positions."""
         return self.group is not None and self.group.group_type == SHARE
 
+    @property
+    def is_sparks(self) -> bool:
+        """Whether a Spark query stores its position in it, for who looks, and joins no group."""
+        has_members = self.group is not None and bool(self.group.members)
+        return not has_members and bool(self.positions) and all(map(_is_sparks, self.positions.values()))
+
     def position_of(self, at: TopicPartition, high_watermark: int | None) -> int | None:
         """Where it stands there, None where that is not known: what lies behind it up to the end is to be done."""
         if at in self.undone and high_watermark is not None:
@@ -69,11 +76,17 @@ class GroupScope:
     def member_notes(self) -> list[str]:
         """Who does not read (now)."""
         found = []
-        if self.group is None or not self.group.members:
+        if self.is_sparks:
+            found.append(f"a Spark query stores its position in {self.name} after each batch, and joins no group")
+        elif self.group is None or not self.group.members:
             found.append(f"group {self.name} has no members now: nobody reads")
         elif self.group.state not in AT_REST:
             found.append(f"group {self.name} is {self.group.state}, with {counted(len(self.group.members), 'member')}")
         return found
+
+
+def _is_sparks(position: OffsetAndMetadata) -> bool:
+    return position.metadata == POSITION_METADATA
 
 
 async def describe_group(admin: Admin, name: str) -> GroupDescription | None:

@@ -307,6 +307,7 @@ def group_facts(scope: GroupScope, now_ms: int) -> GroupFacts:
         offsets_partition=scope.offsets_partition,
         is_migration=is_of_migration(scope.name),
         is_share=scope.is_share,
+        is_sparks=scope.is_sparks,
     )
 
 

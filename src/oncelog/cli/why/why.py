@@ -139,7 +139,12 @@ def _beside(settings: Settings, facts: Facts, found: Sequence[Cause], young: int
     if young:
         notes.append(f"left out, as they are young or just ending: {counted(young, 'open transaction')} (--older-than)")
     notes += migration_notes(facts)
-    reads = facts.group is not None and not facts.group.is_migration
+    if facts.group is not None and facts.group.is_sparks:
+        notes.append(
+            f"a Spark query stores in {facts.name} how far it has come, after each batch, and joins no group: that it has no "
+            "members is no fault. Whether it runs, and what it waits for, say its driver and `query.lastProgress`"
+        )
+    reads = facts.group is not None and not facts.group.is_migration and not facts.group.is_sparks
     if reads and facts.group and not facts.group.member_count and NO_MEMBERS not in {cause.kind for cause in found}:
         notes.append(f"group {facts.name} has no members now: nobody reads")
     unread = [each.where for each in facts.partitions if each.client_id is None and each.raw_lag]

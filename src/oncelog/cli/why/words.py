@@ -288,10 +288,16 @@ def _no_members(settings: Settings, facts: Facts, cause: Cause) -> Told:
     else:
         advice = "start them, and see whether they come and stay:"
         command = settings.repair("groups", "describe", Name(facts.name), "--members", "--watch")
+    why = "its consumers are not running, or cannot join: not reached, refused, or fenced; their own logs say which"
+    if facts.group is not None and not facts.group.protocol_type:
+        why = (
+            f"{why}. Or nobody ever joined it: who reads partitions of its own choice, or a tool, stores positions in a group "
+            "without; that is no fault where that program runs"
+        )
     return Told(
         f"no members: nobody reads for {facts.name}, and {waiting}",
         (),
-        "its consumers are not running, or cannot join: not reached, refused, or fenced; their own logs say which",
+        why,
         advice,
         command,
     )

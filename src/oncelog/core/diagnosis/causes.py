@@ -228,7 +228,7 @@ def _members(group: GroupFacts, partitions: Sequence[PartitionFacts]) -> list[Ca
         return [Cause(NO_PARTITIONS)]
     # A group that ran to the end and left is at rest; one that has something to read is not.
     waiting = [each for each in partitions if each.raw_lag is None or each.raw_lag > 0]
-    if not group.member_count and (waiting or group.pending):
+    if not group.member_count and not group.is_sparks and (waiting or group.pending):
         return [Cause(NO_MEMBERS, tuple(each.where for each in waiting), seen=tuple(waiting))]
     return []
 

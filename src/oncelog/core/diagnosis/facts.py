@@ -113,7 +113,8 @@ class GroupFacts:
     not reached their target. `pending` positions may still be moved by a transaction that is open on `offsets_partition`.
     `settling_ms`: for how long a rebalance of it is no cause yet, whatever was asked.
     `is_migration`: it keeps the state of a migration; its positions are another broker's offsets, and nobody reads with it.
-    `is_share`: records are shared out one by one (KIP-932): its broker moves positions that retention has passed."""
+    `is_share`: records are shared out one by one (KIP-932): its broker moves positions that retention has passed.
+    `is_sparks`: a Spark query stores its position in it for who looks, and joins no group."""
 
     name: str
     state: str
@@ -127,6 +128,7 @@ class GroupFacts:
     offsets_partition: TopicPartition | None = None
     is_migration: bool = False
     is_share: bool = False
+    is_sparks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
