@@ -274,6 +274,59 @@ def test_a_transaction_that_ends_while_the_rows_are_written_takes_them_along(
     assert (world.rows(), world.records()) == (["quick"], ["quick"])
 
 
+def half(world: World, *ways: str) -> Callable[[sa.Connection, Any, int], None]:
+    """A `to_database` that ends the transaction in the middle, each time in the next way; then one that does not."""
+    left, rest = list(ways), world.to_database
+
+    def write(connection: sa.Connection, frame: Any, batch_id: int) -> None:
+        way = left.pop(0) if left else ""
+        connection.execute(sa.text("INSERT INTO business VALUES ('half')"))
+        if "commit" in way:
+            connection.commit()
+        elif "COMMIT" in way:
+            connection.execute(sa.text("COMMIT"))
+        elif "rollback" in way:
+            connection.rollback()
+        if "begin" in way:
+            connection.exec_driver_sql("BEGIN")
+        if "raises" in way:
+            raise ConnectionError("planned")
+        if way in ("COMMIT", ""):
+            rest(connection, frame, batch_id)
+
+    return write
+
+
+@pytest.mark.parametrize("way", ["commit", "COMMIT", "COMMIT, begin", "rollback"])
+@pytest.mark.parametrize("how", ["", ", raises"])
+def test_rows_that_to_database_commits_by_itself_are_no_decision(
+    world: World, monkeypatch: pytest.MonkeyPatch, way: str, how: str
+) -> None:
+    """It committed the decision with the first half of the rows and raised; the retry took the batch for written."""
+    write = half(world, way + how, way + how)
+    monkeypatch.setattr(world, "to_database", write)
+    for run in ("run-1", "run-2"):
+        with pytest.raises(ConfigurationError, match=r"to_database has ended the transaction.*") as told:
+            world.writer()(FakeFrame(b"1", spark_run_id=run), 0)
+        assert ("then it raised ConnectionError: planned" in str(told.value)) is bool(how)
+    assert (world.records(), open_transactions(world)) == ([], [])
+    monkeypatch.undo()
+    world.writer()(FakeFrame(b"1", spark_run_id="run-3"), 0)
+    assert (world.rows()[-1], world.records()) == ("1", ["1"])
+
+
+def test_an_error_of_to_database_stays_what_it_is(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    for way, error in (("raises", ConnectionError), ("syntax", sa.exc.OperationalError)):
+        with monkeypatch.context() as patch:
+            if way == "syntax":
+                patch.setattr(world, "to_database", lambda connection, *_: connection.execute(sa.text("no SQL")))
+            else:
+                patch.setattr(world, "to_database", half(world, "raises"))
+            with pytest.raises(error):
+                world.writer()(FakeFrame(b"1"), 0)
+    assert (world.rows(), world.records(), open_transactions(world)) == ([], [], [])
+
+
 def test_a_query_id_that_the_database_could_not_keep_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.writer("q" * 200)
     monkeypatch.setattr(world, "url", "postgresql+psycopg://nobody@127.0.0.1:1/d")

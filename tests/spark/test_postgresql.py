@@ -170,6 +170,29 @@ def test_business_rows_that_switch_the_sync_off_are_refused_with_the_decision(op
     assert store.known("careless", "0").decision is None
 
 
+@pytest.mark.parametrize("then", ["", "INSERT INTO of_ended VALUES ('behind')", "BEGIN", "no SQL"])
+def test_business_rows_that_end_the_transaction_are_no_decision(open_store: Open, then: str) -> None:
+    """The decision was committed with the first of the rows, and a retry took the batch for written."""
+    store, proposed = open_store(), sink.BatchDecision(f"ends-{then[:5]}", "0", "run-1", ())
+
+    def business(connection: sa.Connection) -> None:
+        connection.execute(sa.text("CREATE TABLE IF NOT EXISTS of_ended (value TEXT)"))
+        connection.execute(sa.text("COMMIT"))
+        if then:
+            connection.execute(sa.text(then))
+
+    with pytest.raises(ConfigurationError, match="to_database has ended the transaction"):
+        store.decide(proposed, business)
+    assert store.known(proposed.query_id, "0").decision is None
+
+    def failing(connection: sa.Connection) -> None:
+        connection.execute(sa.text("no SQL"))
+
+    with pytest.raises(sa.exc.ProgrammingError):
+        store.decide(proposed, failing)
+    assert store.decide(proposed, lambda connection: connection.execute(sa.text("SELECT 1"))).decision == proposed
+
+
 @pytest.mark.parametrize("isolation_level", ["repeatable read", "serializable"])
 def test_a_decision_that_waited_for_a_veto_sees_it(url: str, open_store: Open, isolation_level: str) -> None:
     """Whatever isolation is the server's default: a snapshot from before the wait has no veto in it."""

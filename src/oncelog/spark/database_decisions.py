@@ -151,10 +151,16 @@ class DatabaseDecisionStore:
         *,
         last_look: Callable[[], object] | None = None,
     ) -> sink.KnownRecords:
-        """Insert the decision, and the business rows in the same transaction; another decider's row wins over both.
+        """Insert the business rows, and behind them the decision in the same transaction; another decider's row wins over both.
+
+        Behind them: a `business` that commits by itself and then fails would leave a decision of half of its rows, which every
+        later run honours.
 
         Args:
             last_look: asked right before the commit. What it raises rolls everything back.
+
+        Raises:
+            ConfigurationError: `business` has ended the transaction.
         """
         self._make_lockable(decision.query_id)
         try:
@@ -164,6 +170,9 @@ class DatabaseDecisionStore:
                 is_vetoed = sink.run_start(decision.run_id) in known.vetoed_runs
                 if known.decision is not None or known.is_superseded or is_vetoed:
                     return known
+                if business is not None:
+                    _in_one_transaction(connection, business)
+                    check_durable(connection)  # business may have changed it for this transaction
                 connection.execute(
                     decisions.insert().values(
                         query_id=decision.query_id,
@@ -172,9 +181,6 @@ class DatabaseDecisionStore:
                         is_done=False,
                     )
                 )
-                if business is not None:
-                    business(connection)
-                    check_durable(connection)  # business may have changed it for this transaction
                 if last_look is not None:
                     last_look()  # locks and business rows may have taken any time
         except IntegrityError:
@@ -234,6 +240,51 @@ class DatabaseDecisionStore:
     def close(self) -> None:
         """Let go of the connections."""
         self.engine.dispose()
+
+
+SAVEPOINT = "oncelog_business"
+SAVEPOINT_DIALECTS = (
+    "sqlite",
+    "postgresql",
+    "mysql",
+    "mariadb",
+)  # that end a savepoint with its transaction, and say so
+ENDED = (
+    "to_database has ended the transaction (a commit or rollback of its own, or of something that it calls): nothing of the "
+    "batch is decided, and no record of it is visible; rows that it has committed are in the database, and come again with the "
+    "batch. Take the commit out of to_database, and those rows out of the database"
+)
+
+
+def _in_one_transaction(connection: sa.Connection, business: Callable[[sa.Connection], Any]) -> None:
+    """Carry out `business`; a savepoint says afterwards whether the transaction is still the one that it began in."""
+    has_savepoints = connection.dialect.name in SAVEPOINT_DIALECTS
+    if has_savepoints:
+        connection.exec_driver_sql(f"SAVEPOINT {SAVEPOINT}")
+    try:
+        business(connection)
+    except BaseException as error:
+        # Rolled back to, and not released: that is what a transaction with a failed statement still does.
+        if has_savepoints and isinstance(error, Exception) and _is_ended(connection, "ROLLBACK TO", when_gone=False):
+            raise ConfigurationError(f"{ENDED}; then it raised {type(error).__name__}: {error}") from error
+        raise
+    if has_savepoints and _is_ended(connection, "RELEASE", when_gone=None):
+        raise ConfigurationError(ENDED)
+
+
+def _is_ended(connection: sa.Connection, verb: str, *, when_gone: bool | None) -> bool:
+    """Whether the savepoint is not there any more. `when_gone`: the answer where the connection is; None: that is raised."""
+    try:
+        connection.exec_driver_sql(f"{verb} SAVEPOINT {SAVEPOINT}")
+    except sa.exc.DBAPIError as error:
+        if not error.connection_invalidated:
+            return True
+        if when_gone is None:
+            raise
+        return when_gone
+    except sa.exc.InvalidRequestError:  # SQLAlchemy itself knows that its transaction is over
+        return True
+    return False
 
 
 def _add_missing_column(engine: sa.Engine) -> None:
