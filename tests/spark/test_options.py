@@ -106,6 +106,32 @@ def test_kafkas_isolation_level_is_ours() -> None:
         ({**SERVER, "subscribe": "a", "startingTimestamp": "-5"}, False, "whole number from 0 on"),
         ({**SERVER, "subscribe": "a", "failOnDataLoss": "yes"}, True, "true or false"),
         ({**SERVER, "assign": "[1]"}, True, "assign is JSON"),
+        ({**SERVER, "assign": '{"a": [0], "a": [1]}'}, True, "assign names 'a' twice"),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": 1}, "a": {"1": 1}}'},
+            True,
+            "startingOffsets names 'a' twice",
+        ),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": 1, "0": 2}}'},
+            True,
+            "startingOffsets names '0' twice",
+        ),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsets": '{"a": {"0": 1, "00": 2}}'},
+            True,
+            "startingOffsets names 0 twice",
+        ),
+        (
+            {**SERVER, "subscribe": "a", "endingOffsets": '{"a": {"0": 1, "0": 2}}'},
+            False,
+            "endingOffsets names '0' twice",
+        ),
+        (
+            {**SERVER, "subscribe": "a", "startingOffsetsByTimestamp": '{"a": {"0": 1, "0": 2}}'},
+            True,
+            "names '0' twice",
+        ),
         ({**SERVER, "assign": "[" * 100_000}, True, "assign is JSON"),
         ({**SERVER, "subscribe": "a", "kafka.group.id": "g"}, False, "a batch read has no position"),
         ({**SERVER, "subscribe": "a", "isolationLevel": "dirty"}, True, "read_committed or read_uncommitted"),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
@@ -378,8 +378,13 @@ def _offsets(name: str, text: str, *, are_times: bool = False) -> int | Offsets:
     if text.lower() in ("earliest", "latest") and not are_times:
         return EARLIEST if text.lower() == "earliest" else LATEST
     try:
-        content = json.loads(text)
-        found = {str(topic): {int(p): _integer(o) for p, o in offsets.items()} for topic, offsets in content.items()}
+        content = json.loads(text, object_pairs_hook=_no_name_twice)
+        found = {
+            str(topic): _no_name_twice([(int(p), _integer(o)) for p, o in offsets.items()])
+            for topic, offsets in content.items()
+        }
+    except _Twice as error:
+        raise ConfigurationError(f"{name} names {error} twice: {text!r:.200}") from None
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         what = (
             'JSON such as {"t": {"0": 1700000000000}}'
@@ -393,6 +398,19 @@ def _offsets(name: str, text: str, *, are_times: bool = False) -> int | Offsets:
     return found
 
 
+class _Twice(Exception):
+    """A name that an object of JSON has twice, of which a reader takes the last in silence."""
+
+
+def _no_name_twice(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _Twice(repr(key))
+        found[key] = value
+    return found
+
+
 def _integer(number: object) -> int:
     if isinstance(number, bool) or not isinstance(number, int):
         raise TypeError(number)
@@ -401,7 +419,10 @@ def _integer(number: object) -> int:
 
 def _assigned(text: str) -> dict[str, tuple[int, ...]]:
     try:
-        found = {str(topic): tuple(_integer(p) for p in partitions) for topic, partitions in json.loads(text).items()}
+        content = json.loads(text, object_pairs_hook=_no_name_twice)
+        found = {str(topic): tuple(_integer(p) for p in partitions) for topic, partitions in content.items()}
+    except _Twice as error:
+        raise ConfigurationError(f"assign names {error} twice: {text!r:.200}") from None
     except (ValueError, AttributeError, TypeError, RecursionError) as error:
         raise ConfigurationError(f'assign is JSON such as {{"topic": [0, 1]}}: {text!r:.200}') from error
     return {topic: tuple(dict.fromkeys(partitions)) for topic, partitions in found.items() if partitions}
