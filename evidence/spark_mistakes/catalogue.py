@@ -61,11 +61,18 @@ def struct(ddl: str) -> StructType:
     """A schema without a JVM."""
     names = dict(each.strip().split(" ", 1) for each in _columns(ddl))
     fields = [
-        {"name": name, "type": _JSON.get(kind, kind), "nullable": True, "metadata": {}} for name, kind in names.items()
+        {
+            "name": name,
+            "type": _JSON.get(kind.removesuffix(NOT_NULL), kind.removesuffix(NOT_NULL)),
+            "nullable": not kind.endswith(NOT_NULL),
+            "metadata": {},
+        }
+        for name, kind in names.items()
     ]
     return StructType.fromJson({"type": "struct", "fields": fields})
 
 
+NOT_NULL = " not null"
 _HEADER = {
     "type": "struct",
     "fields": [
@@ -112,6 +119,7 @@ PURE: list[Mistake] = [
     # from where to where
     Mistake("`startingOffsets` is no JSON", READ, {"startingOffsets": "begin"}),
     Mistake("an offset that is a text", READ, {"startingOffsets": '{"in": {"0": "5"}}'}),
+    Mistake("a partition twice", READ, {"startingOffsets": '{"in": {"0": 5, "0": 7}}'}),
     Mistake("an offset below -2", READ, {"startingOffsets": '{"in": {"0": -3}}'}),
     Mistake("a batch read from `latest`", READ, {"startingOffsets": "latest"}),
     Mistake("a batch read up to `earliest`", READ, {"endingOffsets": "earliest"}),
@@ -132,6 +140,7 @@ PURE: list[Mistake] = [
     Mistake("a column twice", READ, {"columns": "value,value"}),
     Mistake("headers wanted and not named", READ, {"columns": "value", "includeHeaders": "true"}),
     Mistake("a schema with a type of one's own", READ, schema="value string"),
+    Mistake("a schema that promises no null", READ, schema="value binary not null"),
     # clients' options of a read
     Mistake("a client's option that Spark does", READ, {"kafka.auto.offset.reset": "earliest"}),
     Mistake("deserializers", READ, {"kafka.value.deserializer": "org.apache.kafka.common.serialization.StringDeserializer"}),

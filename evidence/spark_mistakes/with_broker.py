@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import tempfile
 from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
@@ -20,6 +21,7 @@ from oncelog import TopicPartition, sync
 from oncelog.client.admin.acls import Acl
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark import dual_write
+from oncelog.spark.database_decisions import DatabaseDecisionStore
 from oncelog.spark.decision_store import decision_store
 from oncelog.spark.options import sink_options
 from oncelog.testing import TestBroker
@@ -32,6 +34,7 @@ LOGIN = {
 }
 NOW, TASK, COMMIT = "when a batch is planned", "in a task, before anything is visible", "when the batch is committed"
 CREATED = "before anything is read or written"
+BATCH = "in the batch, before any of its records is visible"
 
 
 class World:
@@ -148,13 +151,27 @@ def _stream_at(start: dict[str, Any], end: dict[str, Any]) -> Callable[[World], 
     return lambda world: world.made(STREAM).partitions(start, end)
 
 
-def _dual(query_id: str) -> Callable[[World], Any]:
+def _dual(**wrong: Any) -> Callable[[World], Any]:
     def make(world: World) -> Any:
-        more: dict[str, Any] = {"to_records": lambda frame: frame, "to_database": lambda *_: None}
+        more: dict[str, Any] = {"query_id": "orders", "database_url": "sqlite:///d.db"}
+        more |= {"to_records": lambda frame: frame, "to_database": lambda *_: None}
         options = {"bootstrap.servers": world.servers, "topic": "out"}
-        return dual_write(query_id=query_id, database_url="sqlite:///d.db", options=options, **more)
+        return dual_write(**({"options": options} | more | wrong))
 
     return make
+
+
+async def _awaited(_connection: Any, _frame: Any, _batch_id: int) -> None:
+    """Nobody awaits it."""
+
+
+def _committed_by_hand(_: World) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = DatabaseDecisionStore(f"sqlite:///{folder}/d.db")
+        try:
+            store.decide(sink.BatchDecision("orders", "0", "run", ()), lambda connection: connection.commit())
+        finally:
+            store.close()
 
 
 def _old_broker(world: World) -> Any:
@@ -229,7 +246,12 @@ LIVE: list[tuple[str, str, Callable[[World], Any]]] = [
     ("a run that an abort has forbidden", COMMIT, _vetoed),
     ("a copied checkpoint, or a driver that slept", TASK, _superseded),
     ("another `decisionTopic` than before", COMMIT, _decided_elsewhere),
-    ("a `query_id` of a dual write with a space", CREATED, _dual("my orders")),
+    ("a `query_id` of a dual write with a space", CREATED, _dual(query_id="my orders")),
+    ("a `database_url` of a dual write that is none", CREATED, _dual(database_url="orders.db")),
+    ("a `to_records` that is no function", CREATED, _dual(to_records=None)),
+    ("a `to_database` that takes other arguments", CREATED, _dual(to_database=lambda frame, batch_id: None)),
+    ("a `to_database` that is `async def`", CREATED, _dual(to_database=_awaited)),
+    ("a `to_database` that commits", BATCH, _committed_by_hand),
 ]  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
-from pyspark.sql.types import LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
@@ -37,6 +37,18 @@ def test_a_wrong_column_is_refused_before_anything_is_written(kind: str, bootstr
     with pytest.raises(ConfigurationError, match="column 'value' is bigint"):
         getattr(source, kind)(WRONG, False)
     assert getattr(source, kind)(VALUE, False)
+
+
+@pytest.mark.parametrize("kind", ["reader", "streamReader"])
+def test_a_schema_that_promises_no_null_is_refused(kind: str) -> None:
+    """Arrow's own words in the first task, of types that were the same."""
+    source = DefaultSource({"subscribe": "t", "kafka.bootstrap.servers": "127.0.0.1:1"})
+    promised = [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=True)]
+    with pytest.raises(
+        ConfigurationError, match="the schema says NOT NULL of key: a read gives columns that may be null"
+    ):
+        getattr(source, kind)(StructType(promised))
+    assert getattr(source, kind)(StructType(promised[1:]))
 
 
 @pytest.mark.parametrize(("application_id", "version"), [("a.b", "1"), ("a", "1.0"), ("a.b", "1.0")])

@@ -327,6 +327,48 @@ def test_an_error_of_to_database_stays_what_it_is(world: World, monkeypatch: pyt
     assert (world.rows(), world.records(), open_transactions(world)) == ([], [], [])
 
 
+def nothing(*_: Any) -> None:
+    """As many arguments as one likes."""
+
+
+async def awaited(_connection: Any, _frame: Any, _batch_id: int) -> None:
+    """Nobody awaits it."""
+
+
+def yielding(_connection: Any, _frame: Any, _batch_id: int) -> Iterator[None]:
+    yield
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"query_id": 5}, "query_id has letters"),
+        ({"database_url": "nonsense"}, "database_url: Could not parse"),
+        ({"database_url": None}, "database_url: "),
+        ({"database_url": "postgresql+nosuch://h/d"}, "database_url: "),
+        ({"to_records": None}, r"to_records is a function that is called as to_records\(DataFrame\): None"),
+        ({"to_records": lambda: None}, r"called as to_records\(DataFrame\), and this one takes \(\)"),
+        ({"to_database": "insert"}, r"called as to_database\(connection, DataFrame, batch_id\)"),
+        ({"to_database": lambda frame, batch_id: None}, r"this one takes \(frame, batch_id\): too many"),
+        ({"to_database": awaited}, "has to be a plain function"),
+        ({"to_database": yielding}, "has to be a plain function"),
+        ({"options": "topic"}, "options are a mapping"),
+        ({"options": {"topic": "t"}}, "bootstrap.servers"),
+    ],
+)
+def test_wrong_arguments_are_told_before_the_query_is_started(wrong: dict[str, Any], told: str) -> None:
+    right: dict[str, Any] = {
+        "query_id": "orders",
+        "database_url": "sqlite:///orders.db",
+        "to_records": nothing,
+        "to_database": nothing,
+        "options": {"bootstrap.servers": "127.0.0.1:1", "topic": "t"},
+    }
+    assert callable(dual_write(**right))
+    with pytest.raises(ConfigurationError, match=told):
+        dual_write(**(right | wrong))
+
+
 def test_a_query_id_that_the_database_could_not_keep_is_refused(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.writer("q" * 200)
     monkeypatch.setattr(world, "url", "postgresql+psycopg://nobody@127.0.0.1:1/d")

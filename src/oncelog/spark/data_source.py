@@ -82,6 +82,12 @@ class DefaultSource(DataSource):
 
 def _columns_of(schema: StructType) -> list[str]:
     """Of a read, whose schema may be the user's own. Raises ConfigurationError."""
+    bound = [column.name for column in schema.fields if not column.nullable]
+    if bound:
+        raise ConfigurationError(
+            f"the schema says NOT NULL of {', '.join(bound)}: a read gives columns that may be null, as Spark's own Kafka source "
+            "does. Leave it out, and filter: where value is not null"
+        )
     for column in schema.fields:
         wanted = COLUMNS.get(column.name)
         if wanted != column.dataType.simpleString():

@@ -8,6 +8,7 @@ rows nor records.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -199,6 +200,36 @@ def _names_of(frame: DataFrame) -> tuple[str | None, str | None]:
     return context.getLocalProperty("sql.streaming.queryId"), context.getLocalProperty("spark.jobGroup.id")
 
 
+def _check_url(database_url: str) -> None:
+    """As far as that can be seen without the database, which only Spark's driver may reach. Raises ConfigurationError."""
+    try:
+        sa.create_engine(database_url).dispose()
+    except (sa.exc.ArgumentError, ValueError, ImportError, TypeError) as error:  # also a driver that is not installed
+        raise ConfigurationError(
+            f"database_url: {error} (wanted: sqlite:///file.db, postgresql+psycopg://...)"
+        ) from error
+
+
+def _check_function(name: str, given: object, *wanted: str) -> None:
+    """A wrong one would be told in the first batch, in the middle of Spark's frames, and one that nobody awaits never. Raises
+    ConfigurationError."""
+    call = f"{name}({', '.join(wanted)})"
+    if not callable(given):
+        raise ConfigurationError(f"{name} is a function that is called as {call}: {given!r:.100}")
+    if inspect.iscoroutinefunction(given) or inspect.isgeneratorfunction(given) or inspect.isasyncgenfunction(given):
+        raise ConfigurationError(
+            f"{name} is called as {call} and has to be a plain function: nobody would run this one's body"
+        )
+    try:
+        signature = inspect.signature(given)
+    except (TypeError, ValueError):  # of one written in C, which says nothing
+        return
+    try:
+        signature.bind(*wanted)
+    except TypeError as error:
+        raise ConfigurationError(f"{name} is called as {call}, and this one takes {signature}: {error}") from None
+
+
 def dual_write(
     *,
     query_id: str,
@@ -221,9 +252,17 @@ def dual_write(
         options: the sink's options (bootstrap.servers, topic, transactionalIdPrefix, backend, kafka.*).
 
     Raises:
-        ConfigurationError: a wrong option, or a query_id of another query, before anything is written.
+        ConfigurationError: a wrong argument or option, at once; a query_id of another query, a to_database that commits, in the
+            batch, before any of its records is visible.
     """
-    if not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
+    if not isinstance(query_id, str) or not query_id or not all(c.isalnum() or c in "-_" for c in query_id):
         raise ConfigurationError(f"query_id has letters, digits, '-' and '_': {query_id!r}")
+    _check_url(database_url)
     check_lengths(database_url, query_id=(query_id, sink.QUERY_ID_LENGTH_MAX))
+    _check_function("to_records", to_records, "DataFrame")
+    _check_function("to_database", to_database, "connection", "DataFrame", "batch_id")
+    if not isinstance(options, Mapping):
+        raise ConfigurationError(
+            f"options are a mapping of the sink's options (bootstrap.servers, topic): {options!r:.100}"
+        )
     return _DualWrite(sink_options(options, "a dual write"), query_id, database_url, to_records, to_database)
