@@ -137,6 +137,8 @@ def test_a_first_batch_that_may_be_decided_elsewhere_is_neither_ended_nor_said_t
     attempt = query.attempt("0", 0, b"decided in the database", home=home)
     decided(query, "0", attempt)
     mine = ("recover", "--query", query.query_id)
+    (row,) = cli.json(*mine, "--dry-run")
+    assert row["decisions"] == "a database"
     for more in ((), ("--abandon",), ("--abandon", "--decision-topic", "another-topic")):
         result = cli(*mine, *more, "-y", status=1)
         assert "keeps its decisions in a database" in result.stderr, more

@@ -45,6 +45,12 @@ def test_digits_that_are_no_home_are_an_attempt() -> None:
         assert homes.attempt_and_home(text) == (int(text), homes.NOT_SAID)
 
 
+def test_a_home_in_words() -> None:
+    wanted = {TOPIC: "topic __oncelog_decisions", homes.topic_home("t"): "another topic", DATABASE: "a database"}
+    for home, text in (wanted | {homes.NOT_SAID: "not said"}).items():
+        assert homes.in_words(home, ["out", "__oncelog_decisions"]) == text
+
+
 def test_why_elsewhere() -> None:
     topics = ["out", "the decisions"]
     assert homes.why_elsewhere("query q", TOPIC, TOPIC, topics) is None

@@ -142,20 +142,21 @@ def _print(settings: Settings, report: Any) -> None:
 def _show_open(settings: Settings, client: dict[str, str], prefix: str, query_id: str | None, away: list[str]) -> None:
     from oncelog import sync
     from oncelog.core.two_phase import exactly_once_sink as sink
+    from oncelog.core.two_phase.decision_homes import NOT_SAID, in_words
     from oncelog.core.two_phase.transactional_ids import leased_name
-
-    def is_meant(transactional_id: str) -> bool:
-        if query_id is None:
-            return transactional_id.startswith(f"{prefix}.")
-        name = leased_name(prefix, transactional_id) or sink.attempt_name(prefix, transactional_id)
-        return name is not None and sink.is_named(name.query_id, query_id)
 
     with sync.Admin.from_config(client) as admin:
         found = admin.list_transactions(states=["Ongoing"])
-    rows = [
-        {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
-        for each in found
-        if is_meant(each.transactional_id)
-    ]
+        topics = admin.list_topics(include_internal=True)
+    rows = []
+    for each in found:
+        name = leased_name(prefix, each.transactional_id) or sink.attempt_name(prefix, each.transactional_id)
+        if query_id is None:
+            is_meant = each.transactional_id.startswith(f"{prefix}.")
+        else:
+            is_meant = name is not None and sink.is_named(name.query_id, query_id)
+        if is_meant:
+            row = {"transactional_id": each.transactional_id, "producer_id": each.producer_id, "state": each.state}
+            rows.append(row | {"decisions": in_words(NOT_SAID if name is None else name.decision_home, topics)})
     none = none_of_those_asked("no open transactions", away, "coordinators")
-    settings.out.rows(columns("transactional_id", "producer_id", "state"), rows, empty=none)
+    settings.out.rows(columns("transactional_id", "producer_id", "state", "decisions"), rows, empty=none)

@@ -57,6 +57,16 @@ def attempt_and_home(text: str) -> tuple[int, str]:
     return int(text[-ATTEMPT_DIGITS:]), home
 
 
+def in_words(home: str, topics: Iterable[str]) -> str:
+    """A home for a list; `topics`: all of the cluster, one of which may be it."""
+    if home == NOT_SAID:
+        return "not said"
+    if home[0] == DATABASE:
+        return "a database"
+    topic = next((each for each in topics if topic_home(each) == home), None)
+    return "another topic" if topic is None else f"topic {topic}"
+
+
 def why_elsewhere(who: str, home: str, looked_at: str, topics: Iterable[str]) -> str | None:
     """Why nothing can be said of what a query left open, where it decides in another place than was looked at, and what to do.
 
