@@ -6,5 +6,9 @@ cdef class Delivery:
     cdef Py_ssize_t _index
     cdef long long _timestamp_ms
 
+cdef class Waiting:
+    cdef object _ended
+    cdef Py_ssize_t _index
+
 @cython.locals(delivery=Delivery)
 cdef Delivery delivery_of(batch, Py_ssize_t index, long long timestamp_ms)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Generator
 
 from oncelog.client.records import CREATE_TIME, LOG_APPEND_TIME, RecordMetadata
-from oncelog.core.producer.batch import Acknowledged, ProducerBatch
+from oncelog.core.producer.batch import NO_RECORD, Acknowledged, ProducerBatch
 from oncelog.core.producer.transaction_manager import again
 from oncelog.errors import IllegalState, KafkaError
 
@@ -39,16 +39,20 @@ class Delivery:
     def add_done_callback(self, callback: Callable[[Delivery], None]) -> None:
         """Call back soon after the outcome is known: `result()` has it then. As a future does it: from the event loop, which
         also takes what the callback raises."""
-        self.look_on(callback)
-        self._now()[0].watch()
+        batch, index = self._now()
+        self._call_back(callback, index)
+        batch.watch(index)
 
     def look_on(self, callback: Callable[[Delivery], None]) -> None:
         """As `add_done_callback`, for who is not responsible: a failure still counts as one that nobody asked about."""
+        self._call_back(callback, NO_RECORD)
+
+    def _call_back(self, callback: Callable[[Delivery], None], watched_index: int) -> None:
         loop = self._loop()
         if self.done():
             loop.call_soon(callback, self)
         else:
-            self._now()[0].on_done.append(Calling(loop, callback, self))
+            self._now()[0].on_done.append(Calling(loop, callback, self, watched_index))
 
     def remove_done_callback(self, callback: Callable[[Delivery], None]) -> int:
         """As of a future, for `asyncio.wait` and its like: call `callback` no more; how many times it would have been."""
@@ -67,17 +71,17 @@ class Delivery:
         if outcome is None:
             raise asyncio.InvalidStateError("the record is not acknowledged yet")
         if isinstance(outcome, KafkaError):
-            batch.watch()
+            batch.watch(index)
             raise again(outcome)
         return self._metadata(outcome, index)
 
     @property
     def error(self) -> KafkaError | None:
         """The error of a failed record; None for one that was acknowledged, or whose outcome is not known yet."""
-        batch, _ = self._now()
+        batch, index = self._now()
         if not isinstance(batch.outcome, KafkaError):
             return None
-        batch.watch()
+        batch.watch(index)
         return again(batch.outcome)
 
     def _loop(self) -> asyncio.AbstractEventLoop:
@@ -109,22 +113,41 @@ class Delivery:
         return RecordMetadata(topic, partition, offset, self._timestamp_ms, CREATE_TIME)
 
     def __await__(self) -> Generator[object, None, RecordMetadata]:
-        batch, _ = self._now()
+        batch, index = self._now()
         if batch.outcome is None:
             ended: asyncio.Future[None] = self._loop().create_future()
-            batch.watch()
-            batch.on_done.append(lambda _: None if ended.done() else ended.set_result(None))
+            batch.on_done.append(Waiting(ended, index))
             yield from ended.__await__()
         return self.result()
+
+
+class Waiting:
+    """Who waits until a batch has ended, for one of its records."""
+
+    def __init__(self, ended: asyncio.Future[None], index: int) -> None:
+        self._ended, self._index = ended, index
+
+    @property
+    def watched_index(self) -> int:
+        """The record; none for who was cancelled, after a time of the caller's perhaps."""
+        return NO_RECORD if self._ended.done() else self._index
+
+    def __call__(self, _: ProducerBatch) -> None:
+        if not self._ended.done():
+            self._ended.set_result(None)
 
 
 class Calling:
     """Who is called when a batch has ended, about one of its records."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, callback: Callable[[Delivery], None], delivery: Delivery
+        self,
+        loop: asyncio.AbstractEventLoop,
+        callback: Callable[[Delivery], None],
+        delivery: Delivery,
+        watched_index: int,
     ) -> None:
-        self.loop, self.callback, self.delivery = loop, callback, delivery
+        self.loop, self.callback, self.delivery, self.watched_index = loop, callback, delivery, watched_index
 
     def is_of(self, callback: Callable[[Delivery], None], delivery: Delivery) -> bool:
         """Whether this is what `add_done_callback` of that record was given."""

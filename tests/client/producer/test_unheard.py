@@ -97,6 +97,97 @@ def test_what_somebody_asks_about_is_nobody_elses(caplog, asks):
     run(work)
 
 
+@pytest.mark.parametrize("asks", ["awaits", "waits before", "error", "callback", "awaits each but one"])
+def test_who_asks_about_one_record_hears_nothing_of_another_in_its_batch(caplog, asks):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.INVALID_TIMESTAMP)
+        async with producer(broker, linger_ms=10) as p:
+            deliveries = [await p.send("t", b"%d" % n, partition=0) for n in range(3)]
+            asked = deliveries[:2] if asks == "awaits each but one" else deliveries[1:2]
+            if asks == "callback":
+                asked[0].add_done_callback(lambda done: None)
+            if asks != "waits before":
+                await settled(p)
+            for _ in range(2):  # asked again it is the same record
+                for each in asked if asks != "callback" else ():
+                    if asks == "error":
+                        assert isinstance(each.error, errors.InvalidTimestamp)
+                    else:
+                        with pytest.raises(errors.InvalidTimestamp):
+                            await each
+            with pytest.raises(errors.InvalidTimestamp):
+                await p.flush()
+            await p.flush()
+        assert lines(caplog) == []
+
+    run(work)
+
+
+def test_the_stop_tells_of_the_records_that_nobody_asked_about(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.INVALID_TIMESTAMP)
+        async with producer(broker, linger_ms=10) as p:
+            deliveries = [await p.send("t", b"%d" % n, partition=0) for n in range(3)]
+            with pytest.raises(errors.InvalidTimestamp):
+                await deliveries[1]
+        (line,) = lines(caplog)
+        assert line.startswith("2 records for t-0 were not delivered")
+
+    run(work)
+
+
+def test_once_each_record_of_a_batch_was_asked_about_nothing_is_left(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.INVALID_TIMESTAMP)
+        async with producer(broker, linger_ms=10) as p:
+            deliveries = [await p.send("t", b"%d" % n, partition=0) for n in range(3)]
+            with pytest.raises(errors.InvalidTimestamp):
+                await deliveries[0]
+            assert deliveries[1].error is not None
+            with pytest.raises(errors.InvalidTimestamp):
+                deliveries[2].result()
+            await p.flush()
+        assert lines(caplog) == []
+
+    run(work)
+
+
+def test_who_gave_up_waiting_has_not_heard(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.INVALID_TIMESTAMP)
+        async with producer(broker, linger_ms=1000) as p:
+            delivery = await p.send("t", b"v", partition=0)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await delivery
+            with pytest.raises(errors.InvalidTimestamp):
+                await p.flush()
+        assert lines(caplog) == []
+
+    run(work)
+
+
+def test_the_parts_of_a_batch_that_was_split_know_who_waits(caplog):
+    async def work():
+        broker = ScriptedBroker()
+        broker.script(ApiKey.PRODUCE, E.MESSAGE_TOO_LARGE, E.INVALID_TIMESTAMP, E.INVALID_TIMESTAMP)
+        async with producer(broker, linger_ms=10) as p:
+            deliveries = [await p.send("t", b"%d" % n, partition=0) for n in range(4)]
+            told = await asyncio.gather(deliveries[0], deliveries[1], deliveries[3], return_exceptions=True)
+            assert [type(each) for each in told] == [errors.InvalidTimestamp] * 3
+            with pytest.raises(errors.InvalidTimestamp):
+                await p.flush()
+            assert deliveries[2].error is not None
+            await p.flush()
+        assert lines(caplog) == []
+
+    run(work)
+
+
 class Onlooker(ProducerInterceptor):
     def __init__(self):
         self.seen = []

@@ -343,14 +343,14 @@ class Producer(SendsNow, HasInstanceId):
     async def flush(self) -> None:
         """Wait until everything buffered so far is acknowledged or failed.
 
-        Raises the transaction's error, if any; without transactions the first error of records whose deliveries nobody
+        Raises the transaction's error, if any; without transactions the first error of records whose own deliveries nobody
         waits for, since the last `flush`.
         """
         self._check_home()
         waiting = await self._flushed()
         error = self._sender.unheard.take_first()
         if error is None:
-            failed = (batch.outcome for batch in waiting if not batch.is_watched and not batch.parts)
+            failed = (batch.outcome for batch in waiting if batch.unheard_count and not batch.parts)
             error = next((each for each in failed if isinstance(each, KafkaError)), None)
         if self._manager.is_transactional:
             self._manager.raise_error()

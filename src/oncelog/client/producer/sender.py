@@ -110,7 +110,7 @@ class Sender:
             return record_count  # the commit is on its way behind them: they are in the transaction, or sent again
         for batch in self._accumulator.take_purged(in_queue=in_queue, in_flight=in_flight):
             record_count += batch.record_count
-            batch.is_watched |= batch.source is None  # the caller is told by what this gives
+            batch.is_told = batch.source is None  # the caller is told by what this gives
             if batch.attempt_count:
                 text = f"{batch.record_count} records for {batch.topic_partition} were purged while on their way"
                 self._fail(batch, PurgedInFlight(text))
@@ -227,8 +227,10 @@ class Sender:
 
     def _note_end(self, batch: ProducerBatch, outcome: Acknowledged | KafkaError) -> None:
         self.counts.ended(batch, outcome)
-        is_heard = batch.outcome is not None or batch.is_watched or self._manager.is_transactional  # its end tells
-        if isinstance(outcome, KafkaError) and not is_heard:
+        if batch.outcome is not None or not isinstance(outcome, KafkaError) or self._manager.is_transactional:
+            return  # the end of a transaction tells
+        batch.look_who_waits()
+        if batch.unheard_count:
             self.unheard.add(batch, outcome)
 
     # -- Produce

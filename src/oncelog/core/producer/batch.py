@@ -21,6 +21,7 @@ ProducedRecord = tuple[int, bytes | None, bytes | None, Headers]
 """timestamp_ms, key, value, headers."""
 
 SEQUENCE_COUNT = 2**31
+NO_RECORD = -1  # the `watched_index` of who only looks on
 BATCH_OVERHEAD_BYTES = 61
 RECORD_OVERHEAD_BYTES = 21  # length, attributes, deltas, lengths of key, value and headers at their longest
 
@@ -55,13 +56,18 @@ class Acknowledged:
 
 @dataclass(slots=True)
 class Failure:
-    """What became of some records; `is_heard`: somebody asked, `is_told`: in a line of the log."""
+    """What became of records that nobody asked about; `is_heard`: none is left, or it was raised; `is_told`: in the log."""
 
     error: KafkaError
     record_count: int
     topic_partition: TopicPartition
     is_heard: bool = False
     is_told: bool = False
+
+    def heard_one(self) -> None:
+        """Somebody asked about one of them."""
+        self.record_count -= 1
+        self.is_heard = self.is_heard or not self.record_count
 
     def __str__(self) -> str:
         return f"{self.record_count} records for {self.topic_partition} were not delivered: {self.error}"
@@ -108,7 +114,7 @@ class ProducerBatch(RecordBuffer):
         "identity",
         "is_behind_gap",
         "is_closed",
-        "is_watched",
+        "is_told",
         "last_error",
         "may_be_stored",
         "not_before_ms",
@@ -121,6 +127,7 @@ class ProducerBatch(RecordBuffer):
         "topic_partition",
         "unheard",
         "was_first_when_sent",
+        "watched",
     )
 
     def __init__(self, topic_partition: TopicPartition, created_ms: float, ordinal: tuple[int, ...] = ()) -> None:
@@ -140,11 +147,12 @@ class ProducerBatch(RecordBuffer):
         self.is_behind_gap = False  # a batch with an earlier sequence failed, which nobody will fill
         self.may_be_stored = False  # some attempt of it ended in another way than by a certain refusal
         self.home: object = None  # the event loop where its end is told
-        self.is_watched = False  # somebody asked what becomes of it
+        self.is_told = False  # whoever gave it up knows
+        self.watched: set[int] | None = None  # records that somebody asked about, looked up once it is split or fails
         self.unheard: Unheard | None = None
         self.parts: tuple[ProducerBatch, ...] = ()
         self.outcome: Acknowledged | KafkaError | None = None
-        self.on_done: list[Callable[[ProducerBatch], None]] = []
+        self.on_done: list[Callable[[ProducerBatch], None]] = []  # who waits for a record has its `watched_index`
 
     def __repr__(self) -> str:
         return f"ProducerBatch({self.topic_partition}, {self.record_count} records, {self.identity}, {self.sequence})"
@@ -159,11 +167,21 @@ class ProducerBatch(RecordBuffer):
         """Of its last record, once it has a sequence."""
         return (self.sequence + self.record_count - 1) % SEQUENCE_COUNT
 
-    def watch(self) -> None:
-        """Somebody asks what becomes of it, or became."""
-        self.is_watched = True
-        if self.unheard is not None:
-            self.unheard.failure.is_heard = True
+    def look_who_waits(self) -> None:
+        """Note the records whose end somebody waits for; not counted record by record, as most batches are stored."""
+        waiting = {getattr(each, "watched_index", NO_RECORD) for each in self.on_done} - {NO_RECORD}
+        self.watched = waiting.union(self.watched or ())
+
+    def watch(self, index: int) -> None:
+        """Somebody asks what became of a record of a batch that failed."""
+        if self.unheard is not None and self.watched is not None and index not in self.watched:
+            self.watched.add(index)
+            self.unheard.failure.heard_one()
+
+    @property
+    def unheard_count(self) -> int:
+        """How many of its records nobody asked about, as far as it was looked who waits."""
+        return 0 if self.is_told else self.record_count - len(self.watched or ())
 
     def produced_records(self) -> list[ProducedRecord]:
         """Its records as objects, also where they came as Arrow."""
@@ -189,6 +207,7 @@ class ProducerBatch(RecordBuffer):
         The batch itself ends when all parts have: acknowledged if all are, else with the first one's error.
         """
         records = self.produced_records()
+        self.look_who_waits()
         self.parts = tuple(self._part(records[each.start : each.stop], each.start, n) for n, each in enumerate(ranges))
         for part in self.parts:
             part.on_done.append(self._part_ended)
@@ -202,7 +221,8 @@ class ProducerBatch(RecordBuffer):
             made.add(timestamp_ms, key, value, headers, record_size_bytes(key, value, headers))
         made.is_closed = True
         made.attempt_count, made.may_be_stored = self.attempt_count, self.may_be_stored
-        made.is_behind_gap, made.is_watched = self.is_behind_gap, self.is_watched
+        made.is_behind_gap, made.is_told = self.is_behind_gap, self.is_told
+        made.watched = {each - first for each in self.watched or () if first <= each < first + len(records)}
         made.home = self.home
         if self.has_sequence:
             made.identity, made.sequence = self.identity, (self.sequence + first) % SEQUENCE_COUNT

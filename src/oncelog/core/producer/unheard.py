@@ -1,7 +1,8 @@
 """Failures that nobody asked about: `flush` raises the first, and none vanishes without a word.
 
 A failed batch keeps an `Unheard` for as long as somebody may still ask its deliveries. When the last of them is gone, and
-nobody asked, it is told. What is kept for `flush` is bounded; so is what is told: the first, second, fourth, eighth ...
+there is a record that nobody asked about, it is told. What is kept for `flush` is bounded; so is what is told: the first, second,
+fourth, eighth ...
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class UnheardFailures:
         self._is_quiet = False
 
     def add(self, batch: ProducerBatch, error: KafkaError) -> None:
-        """A batch failed, and nobody waits for it so far."""
-        failure = Failure(error, batch.record_count, batch.topic_partition)
+        """A batch failed, and nobody waits for some of its records so far."""
+        failure = Failure(error, batch.unheard_count, batch.topic_partition)
         batch.unheard = Unheard(failure, self._is_forgotten)
         if len(self._kept) == KEPT_MAX:
             self._kept = deque(each for each in self._kept if not each.is_heard)
