@@ -20,7 +20,7 @@ from oncelog.errors import (
     ProducerFenced,
 )
 from oncelog.recipes import DualWriter
-from oncelog.testing import FaultyProxy
+from oncelog.testing import FaultyProxy, TestBroker
 
 WAIT_S = 60  # for a hang
 BEGIN = {"auto_offset_reset": "earliest"}
@@ -666,6 +666,41 @@ def test_cancelled_anywhere_it_leaves_nothing_open_and_nothing_half(patience_ms)
         assert await values(bootstrap) == [b"%d" % n for n in range(200)]
 
     run(work)
+
+
+@pytest.mark.parametrize("count", [0, 5], ids=["idle", "writing"])
+@pytest.mark.parametrize("how", ["cancelled", "stopped"])
+def test_where_nobody_answers_its_end_takes_as_long_as_it_may(monkeypatch, count, how):
+    monkeypatch.setattr("oncelog.client.arguments.INTERRUPTED_STOP_MS", 300 if how == "cancelled" else 60_000)
+    patience_ms = 60_000 if how == "cancelled" else 300
+
+    async def work(broker):
+        bootstrap = broker.bootstrap_servers
+        await fill(bootstrap, count)
+        began = asyncio.Event()
+
+        async def transform(record):
+            await asyncio.to_thread(broker.pause)
+            began.set()
+            return record.value
+
+        given_all = given(bootstrap, transform=transform, until_end=False, stop_timeout_ms=patience_ms)
+        processor = Processor("in", **given_all)
+        task = asyncio.ensure_future(processor.run())
+        await processor.started()
+        await until(lambda: processor.metrics().assigned_partition_count)
+        if count:
+            await began.wait()
+        else:
+            await asyncio.to_thread(broker.pause)
+        task.cancel() if how == "cancelled" else processor.stop()
+        done, _ = await asyncio.wait({task}, timeout=10)
+        broker.resume()
+        assert done == {task}, "it did not end within 10 of 60 s"
+        assert task.cancelled() is (how == "cancelled")
+
+    with TestBroker(process=True, config=CONFIG) as broker:
+        asyncio.run(work(broker))
 
 
 def test_sigterm_ends_it_as_stop_does():

@@ -238,6 +238,7 @@ class Processor(RebalanceListener):
 
     async def _run(self, tasks: Tasks) -> None:
         self._consumer.subscribe(self._topics, listener=self)
+        left_by: type[BaseException] | None = None
         try:
             await self._sink.start()
             await self._consumer.start()
@@ -248,13 +249,26 @@ class Processor(RebalanceListener):
                 )
             while not isinstance(step := self._machine.next_step(self._now_ms()), End):
                 await self._carry_out(step)
+        except BaseException as error:
+            left_by = type(error)
+            raise
         finally:
-            try:
-                await self._sink.stop(self._stop_timeout_ms)
-            finally:
-                await self._consumer.stop(self._stop_timeout_ms)
+            await self._end(left_by)
         if step.error is not None:
             raise self._explained(step.error)
+
+    async def _end(self, left_by: type[BaseException] | None) -> None:
+        """Both clients' within one time, which is as short as a client's own where it was cancelled or interrupted."""
+        ends_ms = self._now_ms() + min(
+            self._stop_timeout_ms, arguments.stop_timeout_ms(left_by) or self._stop_timeout_ms
+        )
+        try:
+            await self._sink.stop(self._left_ms(ends_ms))
+        finally:
+            await self._consumer.stop(self._left_ms(ends_ms))
+
+    def _left_ms(self, ends_ms: float) -> int:
+        return max(0, round(ends_ms - self._now_ms()))
 
     async def started(self) -> None:
         """Wait until `run`, in another task, has reached the brokers and may write; for ever where it ends before."""
