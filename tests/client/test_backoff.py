@@ -1,9 +1,11 @@
 """Waits grow, are bounded and end with the deadline, which says what was waited for."""
 
+import asyncio
+
 import pytest
 from evidence.world.client import run
 
-from oncelog.client.backoff import Backoff, Deadline
+from oncelog.client.backoff import Backoff, Deadline, one_deadline
 from oncelog.errors import LeaderNotAvailable, RequestTimedOut
 
 
@@ -38,5 +40,24 @@ def test_deadline():
         ):
             await deadline.wait(backoff, LeaderNotAvailable())
         assert loop.time() == pytest.approx(0.8)
+
+    run(work)
+
+
+def test_the_steps_of_a_call_share_its_time():
+    async def work(loop):
+        with one_deadline(1000, "the whole") as whole:
+            assert Deadline(400, "a step").left_ms in (399, 400)
+            await asyncio.sleep(0.7)
+            step = Deadline(60_000, "a step")
+            assert step.left_ms == whole.left_ms in (299, 300)
+            assert "a step: not done within 1000 ms" in str(step.passed())
+            behind = asyncio.create_task(left_after(0.5))
+        assert Deadline(60_000, "another call").left_ms in (59_999, 60_000)
+        assert await behind in (59_999, 60_000), "a task that goes on behind the call is no step of it"
+
+    async def left_after(seconds):
+        await asyncio.sleep(seconds)
+        return Deadline(60_000, "it goes on").left_ms
 
     run(work)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from oncelog.errors import KafkaError, RequestTimedOut
 from oncelog.host.randomness import Random
@@ -27,12 +30,17 @@ class Backoff:
 
 
 class Deadline:
-    """When a call must be over. `what` is named in the error, beside the last thing that went wrong."""
+    """When a call must be over: never later than the one that it is a step of (`one_deadline`). `what` is named in the error,
+    beside the last thing that went wrong."""
 
     def __init__(self, timeout_ms: float, what: str) -> None:
         self._loop = asyncio.get_running_loop()
         self._timeout_ms, self._what = timeout_ms, what
         self._ends = self._loop.time() + timeout_ms / 1000
+        self._is_of_steps = False
+        whole = _WHOLE.get()
+        if whole is not None and whole._is_of_steps and whole._ends < self._ends:
+            self._timeout_ms, self._ends = whole._timeout_ms, whole._ends
 
     @property
     def left_ms(self) -> int:
@@ -56,3 +64,19 @@ class Deadline:
         error = RequestTimedOut(f"{self._what}: not done within {self._timeout_ms:g} ms{because}")
         error.__cause__ = last_error
         return error
+
+
+_WHOLE: ContextVar[Deadline | None] = ContextVar("the deadline of a call of several steps", default=None)
+
+
+@contextmanager
+def one_deadline(timeout_ms: float, what: str) -> Iterator[Deadline]:
+    """Around a call's steps, each of which has a deadline of its own: without it their times would add up."""
+    deadline = Deadline(timeout_ms, what)
+    deadline._is_of_steps = True
+    token = _WHOLE.set(deadline)
+    try:
+        yield deadline
+    finally:
+        deadline._is_of_steps = False  # tasks that began meanwhile have it in their context, and may live on
+        _WHOLE.reset(token)

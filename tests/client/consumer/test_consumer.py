@@ -467,3 +467,25 @@ def test_mistakes_of_those_who_come_from_elsewhere():
                 await c.poll_arrow(include_headers="false")
 
     run(work)
+
+
+def test_commit_waits_for_a_periodic_one_within_its_own_time():
+    async def work(loop):
+        broker = ScriptedBroker()
+        fill(broker)
+        broker.script(ApiKey.OFFSET_COMMIT, *[NO_ANSWER] * 20)
+        times = {"default_api_timeout_ms": 4000, "request_timeout_ms": 3000, "auto_commit_interval_ms": 500}
+        async with consumer(broker, group_id="g", **times) as c:
+            c.assign([ZERO])
+            assert await c.poll(1000)
+            await asyncio.sleep(1)
+            await c.poll(0)  # begins a periodic one
+            await asyncio.sleep(0.1)
+            assert len(broker.requests(ApiKey.OFFSET_COMMIT)) == 1
+            began = loop.time()
+            with pytest.raises(errors.RequestTimedOut, match="commit offsets of group 'g': not done within 4000 ms"):
+                await c.commit()
+            assert loop.time() - began == pytest.approx(4, abs=0.05)
+            await c.stop(timeout_ms=0)
+
+    run(work)

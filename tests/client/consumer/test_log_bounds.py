@@ -6,9 +6,13 @@ import asyncio
 
 import pytest
 from evidence.world.broker import run
+from evidence.world.client import BOOTSTRAP, ScriptedBroker
+from evidence.world.client import run as run_virtual
 
 from oncelog import Broker, Consumer, Producer, TopicPartition
 from oncelog.client.consumer.log_bounds import Lag
+from oncelog.errors import RequestTimedOut
+from oncelog.wire.api import ApiKey
 
 ZERO = TopicPartition("t", 0)
 
@@ -147,3 +151,18 @@ def test_who_reads_nothing_is_at_the_end():
                 await idle.poll(1)
 
     served(main)
+
+
+def test_the_two_looks_of_a_lag_share_its_time():
+    async def work(loop):
+        slow = ScriptedBroker()
+        config = {"bootstrap_servers": BOOTSTRAP, "default_api_timeout_ms": 4000, "auto_offset_reset": "earliest"}
+        async with Consumer("t", host=slow.host(), **config) as consumer:
+            await consumer.poll(500)
+            slow.delay_s[ApiKey.LIST_OFFSETS] = 3
+            began = loop.time()
+            with pytest.raises(RequestTimedOut, match="not done within 4000 ms"):
+                await consumer.lag(ZERO)
+            assert loop.time() - began == pytest.approx(4, abs=0.05)
+
+    run_virtual(work)

@@ -198,3 +198,42 @@ def test_a_topic_that_cannot_be_had_is_told_to_all_who_wait_for_it():
             await p.send("t", b"v", partition=0)
 
     run(work)
+
+
+@pytest.mark.parametrize("waits_for", ["partition", "room"])
+def test_all_that_a_record_waits_for_takes_max_block_ms(waits_for):
+    """Metadata of the topic, then once more for a partition that is not in it; or room."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        async with producer(broker, max_block_ms=4000, buffer_memory=40_000, linger_ms=60_000) as p:
+            if waits_for == "room":
+                broker.script(ApiKey.PRODUCE, *[NO_ANSWER] * 9)
+                await p.send("t", bytes(30_000), partition=0)
+                p._cluster.view.topics.clear()
+            broker.delay_s[ApiKey.METADATA] = 2.5
+            began = loop.time()
+            with pytest.raises(errors.RequestTimedOut, match="4000"):
+                await p.send("t", bytes(30_000), partition=0 if waits_for == "room" else 7)
+            assert loop.time() - began == pytest.approx(4, abs=0.1)
+            p.purge()
+
+    run(work)
+
+
+def test_who_asks_for_a_topic_in_turn_waits_no_longer_for_the_others():
+    async def work(loop):
+        broker = ScriptedBroker()
+        broker.leader_id = -1
+        async with producer(broker, max_block_ms=4000) as p:
+            first = asyncio.create_task(p.send("t", b"0"))
+            await asyncio.sleep(0.1)
+            waiting = [asyncio.create_task(p.send("t", b"%d" % n)) for n in range(2)]
+            began = loop.time()
+            await asyncio.sleep(3)
+            first.cancel()
+            told = await asyncio.gather(*waiting, return_exceptions=True)
+            assert [type(each) for each in told] == [errors.RequestTimedOut] * 2
+            assert 3 < loop.time() - began < 4.1
+
+    run(work)

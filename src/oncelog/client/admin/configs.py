@@ -78,19 +78,20 @@ class AdminConfigs(AdminSession):
         wanted = [_resource(each) for each in arguments.items("resources", resources, of="ConfigResources")]
         names = None if keys is None else arguments.texts("keys", keys)
         found: dict[ConfigResource, Configs] = {}
-        for is_broker in (False, True):
-            # A broker answers for itself only; the others are known everywhere.
-            for resource in [r for r in wanted if (r.kind in _OF_ONE_BROKER and r.name != "") is is_broker]:
-                asked = DescribeConfigsResource(
-                    resource_type=_KINDS[resource.kind], resource_name=resource.name, configuration_keys=names
-                )
-                message = DescribeConfigsRequest(resources=[asked])
-                what = f"describe the configuration of {resource.kind} {resource.name!r}"
-                if is_broker:
-                    response = await self._ask_node(what, self._cluster.node(int(resource.name)), message)
-                else:
-                    response = await self._ask_any(what, message, is_question=True)
-                found[resource] = _entries(response, what)
+        with self._within_one_time("describe configurations"):
+            for is_broker in (False, True):
+                # A broker answers for itself only; the others are known everywhere.
+                for resource in [r for r in wanted if (r.kind in _OF_ONE_BROKER and r.name != "") is is_broker]:
+                    asked = DescribeConfigsResource(
+                        resource_type=_KINDS[resource.kind], resource_name=resource.name, configuration_keys=names
+                    )
+                    message = DescribeConfigsRequest(resources=[asked])
+                    what = f"describe the configuration of {resource.kind} {resource.name!r}"
+                    if is_broker:
+                        response = await self._ask_node(what, self._cluster.node(int(resource.name)), message)
+                    else:
+                        response = await self._ask_any(what, message, is_question=True)
+                    found[resource] = _entries(response, what)
         return found
 
     async def describe_broker_configs(self, broker_id: int | None = None) -> dict[str, str | None]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from oncelog.client import arguments
-from oncelog.client.backoff import Deadline
+from oncelog.client.backoff import Deadline, one_deadline
 from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
@@ -102,6 +102,10 @@ class AdminSession(HasInstanceId):
 
     # -- asking
 
+    def _within_one_time(self, what: str) -> AbstractContextManager[Deadline]:
+        """Around what asks more than once: all of it takes default_api_timeout_ms at most."""
+        return one_deadline(self._config.default_api_timeout_ms, what)
+
     async def _ask_any(self, what: str, message: Struct, *, version_min: int = 0, is_question: bool) -> Any:
         """Ask any broker. A question may reach several; what changes something reaches one at a time."""
 
@@ -160,26 +164,26 @@ class AdminSession(HasInstanceId):
     ) -> list[tuple[Node, Any]]:
         """The answers of all nodes. With `unreachable`: of those that answer in time, where any does; the others go there."""
         _clear(unreachable)
-        await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
-        nodes = sorted(self._cluster.view.nodes.values())
 
         async def ask(node: Node) -> Any:
             if unreachable is not None:
                 await self._connected(node)
             return await self._ask_node(what, node, message(), version_min=version_min)
 
-        return await _of_those_that_answer(nodes, ask, unreachable)
+        with self._within_one_time(what):
+            await self._cluster.retry(what, lambda _: self._cluster.refresh(()))
+            return await _of_those_that_answer(sorted(self._cluster.view.nodes.values()), ask, unreachable)
 
     async def _connected(self, node: Node) -> None:
         """Who takes a connection and says nothing is not asked again and again. Raises RequestTimedOut for that; who refuses it
         may be starting: the question is tried for as long as it may take."""
-        limit_ms = self._config.default_api_timeout_ms
+        deadline = Deadline(self._config.default_api_timeout_ms, f"connect to {node.host}:{node.port}")
         with suppress(Network):
             try:
-                async with asyncio.timeout(limit_ms / 1000):
+                async with asyncio.timeout(deadline.left_ms / 1000):
                     await self._cluster.connection(node)
             except TimeoutError:
-                raise RequestTimedOut(f"no connection to {node.host}:{node.port} within {limit_ms} ms") from None
+                raise deadline.passed() from None
 
     async def _ask_coordinator(
         self,
@@ -234,7 +238,7 @@ class AdminSession(HasInstanceId):
     ) -> list[T]:
         """Ask each coordinator about its keys; all over again where one of them moved. `unreachable`: as `_ask_every_node`."""
         _clear(unreachable)
-        first = await self._coordinators(key_type, keys)
+        first: dict[Node, list[str]] = {}
 
         async def answers_of(node: Node) -> list[T]:
             if unreachable is not None:
@@ -249,7 +253,9 @@ class AdminSession(HasInstanceId):
 
             return await self._cluster.retry(what, attempt)
 
-        answers = await _of_those_that_answer(first, answers_of, unreachable)
+        with self._within_one_time(what):
+            first = await self._coordinators(key_type, keys)
+            answers = await _of_those_that_answer(first, answers_of, unreachable)
         return [each for _, found in answers for each in found]
 
 

@@ -87,16 +87,20 @@ class AdminTopics(AdminSession):
         def check(response: Any) -> None:
             _raise_first((t.name, t.error_code, t.error_message) for t in response.topics)
 
-        response = await self._ask_controller("create topics", message, check)
-        if not validate_only and wanted:
-            with contextlib.suppress(
-                KafkaError
-            ):  # all by one question; whoever has no leader yet is asked for again below
-                await self._cluster.refresh([topic.name for topic in wanted])
-            for topic in wanted:
-                timeout_ms = self._config.default_api_timeout_ms
-                await self._cluster.topic(topic.name, timeout_ms=timeout_ms, was_created=True)
+        with self._within_one_time("create topics") as deadline:
+            response = await self._ask_controller("create topics", message, check)
+            if not validate_only and wanted:
+                await self._until_led([topic.name for topic in wanted], deadline)
         return {topic.name: bytes(topic.topic_id) for topic in response.topics}
+
+    async def _until_led(self, names: list[str], deadline: Deadline) -> None:
+        with contextlib.suppress(
+            KafkaError, TimeoutError
+        ):  # all by one question; who has no leader is asked for again below
+            async with asyncio.timeout(deadline.left_ms / 1000):
+                await self._cluster.refresh(names)
+        for name in names:
+            await self._cluster.topic(name, timeout_ms=self._config.default_api_timeout_ms, was_created=True)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics. All are tried; then the first error is raised. Where an answer was lost, what is not there any more

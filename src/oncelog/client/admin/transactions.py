@@ -226,11 +226,12 @@ class AdminTransactions(AdminSession):
         Raises TransactionalIdNotFound; for an id without an open transaction it only fences.
         """
         arguments.text("transactional_id", transactional_id)
-        described: Mapping[str, TransactionDescription] = await self.describe_transactions([transactional_id])
-        # The id keeps its timeout; two-phase ones, which have none, get the default until they are initialised again.
-        timeout_ms = described[transactional_id].timeout_ms
-        usual = 0 < timeout_ms < 2**31 - 1
-        await self.fence_producers([transactional_id], timeout_ms=timeout_ms if usual else None)
+        with self._within_one_time(f"terminate the transaction of {transactional_id!r}"):
+            described: Mapping[str, TransactionDescription] = await self.describe_transactions([transactional_id])
+            # The id keeps its timeout; two-phase ones, which have none, get the default until they are initialised again.
+            timeout_ms = described[transactional_id].timeout_ms
+            usual = 0 < timeout_ms < 2**31 - 1
+            await self.fence_producers([transactional_id], timeout_ms=timeout_ms if usual else None)
 
 
 def _producer(state: ProducerState) -> ProducerDescription:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from typing import Any, Protocol, runtime_checkable
 
 from oncelog.client import arguments
+from oncelog.client.backoff import Deadline, one_deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, group_key
 from oncelog.client.config import ConsumerConfig
@@ -357,31 +358,36 @@ class GroupPart:
         }
 
     async def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None) -> None:
-        """Store positions (default: the present ones). Raises IllegalGeneration, RebalanceInProgress ..."""
+        """Store positions (default: the present ones), within default_api_timeout_ms, a periodic commit under way included.
+
+        Raises IllegalGeneration, RebalanceInProgress, RequestTimedOut ..."""
         wanted = self.current_positions() if offsets is None else arguments.offsets("offsets", offsets)
         if self._in_hand is not None and self._in_hand.topic_partition in wanted:
             self._in_hand = None
         await self._commit(wanted)
 
     async def _commit(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        await self._auto_committed()
-        await self._store(positions)
+        with one_deadline(self._config.default_api_timeout_ms, self._commit_is_what()) as deadline:
+            await self._auto_committed(deadline)
+            await self._store(positions, deadline)
+
+    def _commit_is_what(self) -> str:
+        return f"commit offsets of group {self._config.group_id!r}"
 
     async def _store(
         self,
         positions: Mapping[TopicPartition, OffsetAndMetadata],
+        deadline: Deadline,
         *,
-        timeout_ms: int | None = None,
         passes_over_deleted: bool = False,
     ) -> None:
-        """KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
+        """Within `one_deadline`. KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
         for retries_left in reversed(range(STALE_EPOCH_RETRIES + 1)):
             try:
                 await commit_offsets(
                     self._cluster,
                     self.group_metadata(),
                     positions,
-                    timeout_ms=timeout_ms,
                     by_topic_id=True,
                     passes_over_deleted=passes_over_deleted,
                 )
@@ -390,7 +396,7 @@ class GroupPart:
             except StaleMemberEpoch:
                 if self._protocol is None or self._protocol.lost or not retries_left:
                     raise
-                await self._protocol.next_answer(STALE_EPOCH_WAIT_S)
+                await self._protocol.next_answer(min(STALE_EPOCH_WAIT_S, deadline.left_ms / 1000))
                 if self._protocol.lost:
                     raise
 
@@ -406,10 +412,12 @@ class GroupPart:
             work = self._commit_beside(self.current_positions(), self.group_metadata())
             self._auto_committing = self._cluster.tasks.start(work, name="oncelog-commit")
 
-    async def _auto_committed(self) -> None:
-        """A periodic commit has older positions: sent after newer ones it would take them back."""
+    async def _auto_committed(self, deadline: Deadline) -> None:
+        """A periodic commit has older positions: sent after newer ones it would take them back. Raises RequestTimedOut."""
         if self._auto_committing is not None and not self._auto_committing.done():
-            await asyncio.wait((self._auto_committing,))
+            done, _ = await asyncio.wait((self._auto_committing,), timeout=deadline.left_ms / 1000)
+            if not done:
+                raise deadline.passed()
 
     def _positions_done_with(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The present positions, but before a record that `async for` handed out last."""
@@ -422,12 +430,12 @@ class GroupPart:
 
     async def _commit_quietly(self, positions: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
         """Before partitions are given away, and at the end. What cannot be committed is logged."""
-        await self._auto_committed()
-        positions = self.current_positions() if positions is None else positions
-        if not positions:
-            return
         try:
-            await self._store(positions, timeout_ms=self._config.request_timeout_ms, passes_over_deleted=True)
+            with one_deadline(self._config.request_timeout_ms, self._commit_is_what()) as deadline:
+                await self._auto_committed(deadline)
+                positions = self.current_positions() if positions is None else positions
+                if positions:
+                    await self._store(positions, deadline, passes_over_deleted=True)
         except KafkaError as error:
             log.warning("group %r: offsets were not committed: %s", self._config.group_id, error)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from oncelog.client import arguments
+from oncelog.client.backoff import one_deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.each_leader import LOOKS, Unreadable
 from oncelog.client.cluster.offset_lookup import EARLIEST, LATEST, FoundOffset, list_offsets
@@ -90,8 +91,9 @@ class LogBounds:
         out. Asks the brokers."""
         wanted = arguments.topic_partitions("partitions", partitions) or list(self._positions.by_partition)
         positions = {tp: offset for tp in wanted if (offset := self._positions.of(tp).reached) is not None}
-        stable = await self.end_offsets(positions, isolation_level="read_committed")
-        ends = await self.end_offsets(positions, isolation_level="read_uncommitted")
+        with one_deadline(self._config.default_api_timeout_ms, "lag"):
+            stable = await self.end_offsets(positions, isolation_level="read_committed")
+            ends = await self.end_offsets(positions, isolation_level="read_uncommitted")
         return {
             tp: Lag(
                 readable=max(stable[tp] - at, 0),

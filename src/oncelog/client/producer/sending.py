@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from oncelog.client import arguments
+from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig
@@ -97,12 +98,15 @@ class Sending:
         self, topic: Any, value: Any, key: Any, headers: Any, partition: int | None, timestamp_ms: int | None
     ) -> Delivery:
         topic, partition, record, size_bytes = self._checked(topic, value, key, headers, partition, timestamp_ms)
-        view = self._known(topic) or await self._topic_in_turn(topic)
-        if partition is not None and _number(partition) not in view.partitions:
-            view = await self._asked_anew(topic)
+        view, deadline = self._known(topic), None
+        if view is None or (partition is not None and _number(partition) not in view.partitions):
+            deadline = self._deadline(topic)
+            view = view or await self._topic_in_turn(topic, deadline)
+            if partition is not None and _number(partition) not in view.partitions:
+                view = await self._asked_anew(topic, deadline)
         topic_partition = TopicPartition(topic, self._choose_partition(view, record[1], partition, size_bytes))
         if not self._accumulator.has_room(size_bytes):
-            await self._wait_for_room(size_bytes)
+            await self._wait_for_room(size_bytes, deadline or self._deadline(topic))
         self._check_may_send()
         return self._taken(topic_partition, record, size_bytes)
 
@@ -173,7 +177,11 @@ class Sending:
             delivery.look_on(self._acknowledged)
         return delivery
 
-    async def _topic_in_turn(self, topic: str) -> TopicView:
+    def _deadline(self, topic: Any) -> Deadline:
+        """Of all that a record waits for."""
+        return Deadline(self._config.max_block_ms, f"metadata of topic {topic!r}")
+
+    async def _topic_in_turn(self, topic: str, deadline: Deadline) -> TopicView:
         """As `topic`. Of the sends that wait for a topic one asks, and they go on in the order in which they began; where each
         asked again after a time of its own, the records of the first burst to a new topic were stored in any order."""
         arguments.text("topic", topic)
@@ -181,20 +189,24 @@ class Sending:
         while view is None:
             waiting = self._waiting.get(topic)
             if waiting is None:
-                return await self._ask_for(topic)
+                return await self._ask_for(topic, deadline)
             waiting.append(turn := asyncio.get_running_loop().create_future())
-            failed = await turn
+            try:
+                async with asyncio.timeout(deadline.left_ms / 1000):
+                    failed = await turn
+            except TimeoutError:
+                raise deadline.passed() from None
             if failed is not None:
                 raise failed
             view = self._known(topic)
         return view
 
-    async def _ask_for(self, topic: str) -> TopicView:
+    async def _ask_for(self, topic: str, deadline: Deadline) -> TopicView:
         waiting: list[asyncio.Future[Exception | None]] = []
         self._waiting[topic] = waiting
         failed: Exception | None = None
         try:
-            return await self.topic(topic)
+            return await self.topic(topic, timeout_ms=deadline.left_ms)
         except (KafkaError, IllegalState) as error:
             failed = error
             raise
@@ -205,11 +217,12 @@ class Sending:
                 if not turn.done():
                     turn.set_result(failed)
 
-    async def topic(self, topic: str, *, may_create: bool = True) -> TopicView:
-        """What is known of a topic, waited for at most `max_block_ms`."""
+    async def topic(self, topic: str, *, may_create: bool = True, timeout_ms: int | None = None) -> TopicView:
+        """What is known of a topic, waited for at most `timeout_ms` (default: max_block_ms)."""
         arguments.text("topic", topic)
+        limit_ms = self._config.max_block_ms if timeout_ms is None else timeout_ms
         try:
-            return await self._cluster.topic(topic, timeout_ms=self._config.max_block_ms, may_create=may_create)
+            return await self._cluster.topic(topic, timeout_ms=limit_ms, may_create=may_create)
         except (KafkaError, IllegalState) as error:
             if self._is_stopping():
                 raise IllegalState(STOPPED) from error
@@ -217,10 +230,14 @@ class Sending:
                 self._cluster.topics.untrack(topic)
             raise
 
-    async def _asked_anew(self, topic: str) -> TopicView:
+    async def _asked_anew(self, topic: str, deadline: Deadline) -> TopicView:
         """The topic as the brokers know it now: partitions may have been added since we asked."""
-        await self._cluster.refresh((topic,))
-        return await self.topic(topic)
+        try:
+            async with asyncio.timeout(deadline.left_ms / 1000):
+                await self._cluster.refresh((topic,))
+        except TimeoutError:
+            raise deadline.passed() from None
+        return await self.topic(topic, timeout_ms=deadline.left_ms)
 
     def _acknowledged(self, delivery: Delivery) -> None:
         for interceptor in self._interceptors:
@@ -240,9 +257,9 @@ class Sending:
             return chosen
         return self._sticky.partition(view.name, view.led_partitions, size_bytes)
 
-    async def _wait_for_room(self, size_bytes: int) -> None:
+    async def _wait_for_room(self, size_bytes: int, deadline: Deadline) -> None:
         try:
-            async with asyncio.timeout(self._config.max_block_ms / 1000):
+            async with asyncio.timeout(deadline.left_ms / 1000):
                 await self._sender.room_for(size_bytes)
         except TimeoutError as error:
             memory, limit = self._config.buffer_memory, self._config.max_block_ms
@@ -275,9 +292,10 @@ class Sending:
             partition = arguments.whole("partition", partition)
         now_ms = self._now_ms()
         for name, part in by_topic(batch, topic):
+            deadline = self._deadline(name)
             view = await self.topic(name)
             if (highest_partition(part) if partition is None else partition) >= len(view.partitions):
-                view = await self._asked_anew(name)
+                view = await self._asked_anew(name, deadline)
             keyless = self._sticky.partition(name, view.led_partitions, part.nbytes)
             rule = None if self._config.partitioner == JAVAS else self._config.choose_partition
             for index, rows in partitioned_rows(part, len(view.partitions), partition, keyless, rule):
@@ -287,7 +305,7 @@ class Sending:
 
     async def _buffer_section(self, topic_partition: TopicPartition, source: ArrowSource) -> None:
         if not self._accumulator.has_room(source.size_bytes):
-            await self._wait_for_room(source.size_bytes)
+            await self._wait_for_room(source.size_bytes, self._deadline(topic_partition.topic))
         self._check_may_send()
         if self._manager.is_transactional:
             self._manager.add_partition(topic_partition)
