@@ -171,3 +171,26 @@ def test_a_static_member_whose_join_was_heard_and_not_answered_comes_in(protocol
                 assert [record.value for record in records] == [b"x"]
 
     run(work)
+
+
+@pytest.mark.parametrize("how", ["poll", "poll_arrow"])
+@pytest.mark.parametrize("protocol", ["classic", "consumer", None])
+def test_who_polls_again_and_again_without_waiting_lets_the_loop_run(protocol, how):
+    async def main():
+        config = {} if protocol is None else {"group_id": "g", "group_protocol": protocol}
+        async with asyncio.timeout(WAIT_S), Broker(config={"group.initial.rebalance.delay.ms": "0"}) as broker:
+            servers = {"bootstrap_servers": broker.bootstrap_servers}
+            async with Producer(**servers) as producer:
+                for n in range(10):
+                    await producer.send("t", b"%d" % n)
+            async with Consumer("t", auto_offset_reset="earliest", **servers, **config) as consumer:
+                count = 0
+                while count < 10:
+                    count += (
+                        len(await consumer.poll(0))
+                        if how == "poll"
+                        else (await consumer.poll_arrow(timeout_ms=0)).num_rows
+                    )
+            assert count == 10
+
+    asyncio.run(main())

@@ -503,3 +503,14 @@ def test_names_that_no_topic_can_have_and_none_at_all_are_told(tmp_path):
         consumer.subscribe(["t"])
 
     run(main())
+
+
+def test_who_polls_again_and_again_without_waiting_lets_the_loop_run(tmp_path):
+    async def work():
+        async with World(tmp_path) as world, world.consumer() as consumer:
+            count = 0
+            while count < 10:
+                count += len(await consumer.poll(0))
+            assert count == 10
+
+    run(work())

@@ -345,6 +345,9 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
                 return taken
             left = ends - asyncio.get_running_loop().time()
             if left <= 0:
+                await asyncio.sleep(
+                    0
+                )  # an application that polls without waiting lets fetches go on their way, and others
                 return None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, self._next_chore_s())):
