@@ -156,7 +156,7 @@ def test_partitions_come_and_go_inside_poll_only():
             assert consumer.assignment() == {ONE}
             await asyncio.sleep(0.1)
             assert owned(broker.requests(HEARTBEAT)[-1]) == [1]
-        assert listener.heard == [("assigned", [ZERO, ONE]), ("revoked", [ZERO])]
+            assert listener.heard == [("assigned", [ZERO, ONE]), ("revoked", [ZERO])]
 
     run(main)
 
@@ -177,7 +177,7 @@ def test_who_is_put_out_loses_its_partitions_and_comes_back(code):
             assert consumer.assignment() == {ZERO, ONE}
             assert consumer.group_metadata().generation_id > before.generation_id
             assert consumer.group_metadata().member_id == before.member_id
-        assert [name for name, _ in listener.heard] == ["assigned", "lost", "assigned"]
+            assert [name for name, _ in listener.heard] == ["assigned", "lost", "assigned"]
 
     run(main)
 
@@ -234,7 +234,7 @@ def test_who_does_not_poll_leaves_and_comes_back():
             assert epochs[-1] == -1
             await polled(consumer)
             assert consumer.assignment() == {ZERO, ONE}
-        assert [name for name, _ in listener.heard] == ["assigned", "lost", "assigned"]
+            assert [name for name, _ in listener.heard] == ["assigned", "lost", "assigned"]
 
     run(main)
 

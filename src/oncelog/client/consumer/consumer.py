@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
@@ -84,6 +84,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._may_create: set[str] = set()
         self._cluster.topics.user = ReadTopics(self._topics_in_use, self._topics_to_create, self._topics_forgotten)
         self._is_started = self._is_stopped = self._is_in_listener = False
+        self._being_revoked: set[TopicPartition] = set()
         self._ending: Ending | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._must_list_topics = False
@@ -133,8 +134,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         start_reports(self._cluster.tasks, self._config, self.metrics)
 
     async def stop(self, timeout_ms: int | None = None) -> None:
-        """Commit (with enable_auto_commit), leave the group, close; at most `timeout_ms` (default: request_timeout_ms; five
-        seconds where a cancellation or Ctrl-C leaves `async with`).
+        """Commit (with enable_auto_commit), tell the listener (`on_partitions_revoked`), leave the group, close; at most
+        `timeout_ms` (default: request_timeout_ms; five seconds where a cancellation or Ctrl-C leaves `async with`).
 
         A `poll` that waits in another task raises IllegalState; `async for` ends. One that is cancelled goes on behind:
         who stops again waits for it.
@@ -149,9 +150,11 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def _end(self, timeout_s: float) -> None:
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(timeout_s) as whole:
                 await self._say_goodbye()
         except TimeoutError:
+            if not whole.expired():
+                raise  # a listener's
             log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
         finally:
             await self._cluster.close()
@@ -165,7 +168,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         if self._is_started and self._config.group_id is not None:
             if self._config.enable_auto_commit:
                 await self._commit_quietly(self._positions_done_with())
-            await self._leave("the consumer was stopped")
+            await self._say_farewell()
             if self._leaving:  # of an `unsubscribe` just before
                 await asyncio.wait(self._leaving)
 
@@ -244,15 +247,20 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         )
 
     def unsubscribe(self) -> None:
-        """Read nothing, and leave the group."""
+        """Read nothing, and leave the group, behind the listener's `on_partitions_revoked`."""
         self._check_not_over()
         self._topics, self._pattern = (), None
         self._cluster.tracks_all = False
-        if self._is_started:
-            leaving = self._cluster.tasks.start(self._leave("unsubscribed"), name="oncelog-leave")
-            self._leaving.add(leaving)
-            leaving.add_done_callback(self._leaving.discard)
-        self._take_by_hand(())
+        try:
+            if self._is_started and self._config.group_id is not None:
+                self._leave_soon("unsubscribed", self._leave_beside)
+        finally:
+            self._take_by_hand(())
+
+    def _leave_beside(self, work: Coroutine[Any, Any, None]) -> None:
+        leaving = self._cluster.tasks.start(work, name="oncelog-leave")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""

@@ -18,6 +18,7 @@ from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed
 from oncelog.client.config import ConsumerConfig
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
+from oncelog.client.consumer.farewell import Farewell, Listening, begin, end, farewell_of, is_listener_of
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor
@@ -37,14 +38,16 @@ STALE_EPOCH_WAIT_S = 1.0
 
 @runtime_checkable
 class RebalanceListener(Protocol):
-    """What a consumer tells about its assignment; called inside `poll`. Override what you need, async or not.
+    """What a consumer tells about its assignment; called inside `poll`, `stop` and `unsubscribe`. Override what you need, async
+    or not.
 
-    It may commit, seek, subscribe and unsubscribe, not poll. What it raises `poll` raises, and the rebalance goes on.
+    It may commit, seek, subscribe and unsubscribe, not poll. What it raises `poll` raises, and the rebalance goes on; `stop`
+    raises it at its end. `unsubscribe` does not wait for an async one: what that raises is logged.
     With `oncelog.sync` it runs in the clients' own thread, where a blocking call of a client would wait for itself.
     """
 
     def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
-        """These are given away now: the last moment to commit for them."""
+        """These are given away now, or at the end: the last moment to commit for them."""
         return None
 
     def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
@@ -93,6 +96,7 @@ class GroupPart:
     _is_started: bool
     _is_stopped: bool
     _is_in_listener: bool
+    _being_revoked: set[TopicPartition]
     _auto_committing: asyncio.Task[None] | None
     _in_hand: InHand | None
     _interceptors: tuple[ConsumerInterceptor, ...]
@@ -148,6 +152,42 @@ class GroupPart:
             self._protocol.polled()
         if self._membership is not None:
             self._membership.polled()
+
+    def _begin_farewell(self) -> tuple[Farewell, Awaitable[None] | None]:
+        """The listener hears that it loses all partitions: what it had, and what is left to wait for where it is async."""
+        farewell = Farewell(self, self._positions_done_with(), self.group_metadata())
+        member = self._protocol or self._membership
+        held = set(self._positions.by_partition) - self._being_revoked
+        if self._listener is None or member is None or not held or self._assigned_by_hand or is_listener_of(self):
+            return farewell, None
+        hear = self._listener.on_partitions_lost if member.lost else self._listener.on_partitions_revoked
+        with Listening(self):
+            return farewell, hear(sorted(held))
+
+    async def _say_farewell(self) -> None:
+        """At the end, within its time: then the group hears of it, whatever the listener raises."""
+        failed: Exception | None = None
+        try:
+            farewell, answer = self._begin_farewell()
+            if answer is not None:
+                await _hear(farewell, answer)
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                raise
+            failed = error
+        await self._leave("the consumer was stopped")
+        if failed is not None:
+            raise failed
+
+    def _leave_soon(self, reason: str, go_on: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+        """Out of the group at once; `go_on` has an async listener end, then tells the coordinator. Raises what another listener
+        raises, when that is on its way."""
+        farewell: Farewell | None = None
+        answer: Awaitable[None] | None = None
+        try:
+            farewell, answer = self._begin_farewell()
+        finally:
+            go_on(_hear_then_leave(farewell, answer, self._leave(reason)))
 
     def _leave(self, reason: str) -> Coroutine[Any, Any, None]:
         """Out of the group at once; the coroutine tells the coordinator."""
@@ -303,15 +343,17 @@ class GroupPart:
         held = self._positions.by_partition
         if self._config.enable_auto_commit:
             await self._commit_quietly()
-        if member.lost or self._positions.by_partition is not held:
-            return
+        if member.lost or self._positions.by_partition is not held or self._is_stopped:
+            return  # stopped: the end tells it
         is_cancelled = False
+        self._being_revoked = revoked
         try:
             await self._tell_listener("on_partitions_revoked", sorted(revoked))
         except asyncio.CancelledError:
             is_cancelled = True
             raise
         finally:
+            self._being_revoked = set()
             if not is_cancelled and self._positions.by_partition is held:
                 kept = set(held) - revoked
                 self._positions.assign(sorted(kept))
@@ -330,9 +372,10 @@ class GroupPart:
             return
         self._is_in_listener = True
         try:
-            answer: Awaitable[None] | None = getattr(self._listener, what)(partitions)
-            if answer is not None:
-                await answer
+            with Listening(self):
+                answer: Awaitable[None] | None = getattr(self._listener, what)(partitions)
+                if answer is not None:
+                    await answer
         finally:
             self._is_in_listener = False
 
@@ -342,6 +385,9 @@ class GroupPart:
         """What `Producer.send_offsets_to_transaction` needs. Raises IllegalState without group_id."""
         if self._config.group_id is None:
             raise IllegalState("this consumer has no group_id")
+        farewell = farewell_of(self)
+        if farewell is not None:
+            return farewell.group
         if self._protocol is not None:
             return self._protocol.metadata()
         if self._membership is None:
@@ -351,6 +397,9 @@ class GroupPart:
     def current_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The known positions of all assigned partitions, as they would be committed. With order="transaction" the metadata
         belongs to them: it says what was handed out already."""
+        farewell = farewell_of(self)
+        if farewell is not None:
+            return dict(farewell.positions)
         return {
             tp: committable
             for tp, position in self._positions.by_partition.items()
@@ -466,3 +515,27 @@ class GroupPart:
 
 async def _nothing() -> None:
     pass
+
+
+async def _hear(farewell: Farewell, answer: Awaitable[None]) -> None:
+    """An async listener of one that leaves, in a task that ends with it."""
+    begin(farewell)
+    try:
+        with Listening(farewell.consumer):
+            await answer
+    finally:
+        end()
+
+
+async def _hear_then_leave(
+    farewell: Farewell | None, answer: Awaitable[None] | None, leaving: Coroutine[Any, Any, None]
+) -> None:
+    try:
+        if farewell is not None and answer is not None:
+            await _hear(farewell, answer)
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            leaving.close()
+            raise
+        log.error("a rebalance listener raised while its consumer unsubscribed", exc_info=error)
+    await leaving

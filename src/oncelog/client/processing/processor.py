@@ -187,7 +187,7 @@ class Processor(RebalanceListener):
     _loop: asyncio.AbstractEventLoop | None = None
     _running: asyncio.Task[Any] | None = None
     _without_partitions_since_ms: float | None = None
-    _has_given_up = False
+    _has_given_up = _has_ended = False
 
     def _new_transformer(
         self, call: Callable[..., Any], reading: Reading, results: Results, timeout_ms: int, concurrency: int
@@ -259,6 +259,7 @@ class Processor(RebalanceListener):
 
     async def _end(self, left_by: type[BaseException] | None) -> None:
         """Both clients' within one time, which is as short as a client's own where it was cancelled or interrupted."""
+        self._has_ended = True
         ends_ms = self._now_ms() + min(
             self._stop_timeout_ms, arguments.stop_timeout_ms(left_by) or self._stop_timeout_ms
         )
@@ -319,7 +320,8 @@ class Processor(RebalanceListener):
 
     def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
         """Nothing of theirs is written yet, and is not by this member."""
-        self._machine.gone(revoked)
+        if not self._has_ended:
+            self._machine.gone(revoked)
 
     def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> None:
         """Others read them already."""
