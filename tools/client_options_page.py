@@ -83,13 +83,14 @@ MEANINGS = {
     "transaction_two_phase_commit_enable": "KIP-939: transactions wait for their decision without a timeout",
     "keep_prepared_txn": "whether `start` keeps what an earlier life prepared (None: with two-phase commit)",
     "enable_idempotence": "batches carry sequences, so that a retry is stored once",
-    "acks": "`all`: stored safely; `1`: written by the leader; `0`: no answer",
+    "acks": "`all`: stored safely; `1`: written by the leader; `0`: no answer. The last two need `enable_idempotence=False`, "
+    "which Kafka's Java client turns off by itself then: here it has to be said, as a retry may be stored twice",
     "linger_ms": "how long a batch waits for more records",
-    "batch_size": "bytes after which a batch is closed",
+    "batch_size": "bytes after which a batch is closed; `0`: each record is a batch of its own",
     "metadata_max_idle_ms": "after which time a topic to which nothing is sent is forgotten: its metadata is not asked for any "
     "more, and nothing is remembered of it",
     "buffer_memory": "bytes of records that wait; then `send` waits",
-    "compression_type": "`none`, `gzip`, `snappy`, `lz4`, `zstd`",
+    "compression_type": "`none` (or `None`), `gzip`, `snappy`, `lz4`, `zstd`",
     "compression_gzip_level": "with gzip: 1 (fast) to 9 (small); -1: its own default",
     "compression_lz4_level": "with lz4: 1 to 17, slow from 3 on (Kafka's default is 9); 0: its own default, fast",
     "compression_zstd_level": "with zstd: -131072 (fast) to 22 (small)",

@@ -52,7 +52,8 @@ def test_bootstrap_servers_may_be_a_list():
         ({"transactional.id": "t", "enable.idempotence": False}, "transactions need"),
         ({"max.in.flight.requests.per.connection": 6}, "must be 1 to 5"),
         ({"security.protocol": "TLS"}, "expected one of PLAINTEXT"),
-        ({"batch.size": 0}, "must be more than 0"),
+        ({"batch.size": -1}, "must be from 0"),
+        ({"compression.type": 7}, "expected one of none, gzip"),
         ({"max.in.flight.requests.per.connection": 0, "enable.idempotence": False}, "must be more than 0"),
         ({"metadata.max.age.ms": 0}, "must be more than 0"),
         ({"delivery.timeout.ms": 1000}, "at least linger_ms"),
@@ -174,3 +175,9 @@ def test_a_static_members_name_keeps_the_rule_of_topics_names(name):
     with pytest.raises(ConfigurationError, match="group_instance_id="):
         ConsumerConfig.of({"group_id": "g", "group_instance_id": name})
     assert ConsumerConfig.of({"group_id": "g", "group_instance_id": "host-1.a_b"}).group_instance_id == "host-1.a_b"
+
+
+def test_what_other_clients_say_for_no_batches_and_no_compression():
+    config = ProducerConfig.of({"batch_size": 0, "compression_type": None})
+    assert (config.batch_size_bytes, config.compression.codec.name) == (1, "NONE")
+    assert ProducerConfig.of({"batch_size": 100}).batch_size_bytes == 100

@@ -27,6 +27,7 @@ WIDER = {  # than the type of what it is converted to
     "bootstrap_servers": option_types.Several,
     "partition_assignment_strategy": option_types.Several,
     "acks": str | int,
+    "compression_type": str | None,
 }
 
 

@@ -319,7 +319,9 @@ class ProducerConfig(ClientConfig):
         if self.transactional_id is not None and not self.is_idempotent:
             raise ConfigurationError("transactions need enable_idempotence=True and acks=all")
         if self.enable_idempotence and self.acks_number != -1:
-            raise ConfigurationError(f"acks={self.acks} needs enable_idempotence=False")
+            raise ConfigurationError(
+                f"acks={self.acks} needs enable_idempotence=False: a retry may then be stored twice"
+            )
         if self.is_idempotent and not 1 <= self.max_in_flight_requests_per_connection <= 5:
             raise ConfigurationError("max_in_flight_requests_per_connection must be 1 to 5 with idempotence")
         if not callable(self.partitioner):
@@ -336,7 +338,6 @@ class ProducerConfig(ClientConfig):
         return (
             *super().must_be_positive(),
             "transaction_timeout_ms",
-            "batch_size",
             "buffer_memory",
             "max_request_size",
             "max_in_flight_requests_per_connection",
@@ -345,6 +346,8 @@ class ProducerConfig(ClientConfig):
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
         """From keyword arguments. KIP-939: a timeout and two-phase commit exclude each other."""
+        if values.get("compression_type", "none") is None:  # as aiokafka and kafka-python say it
+            values = {**values, "compression_type": "none"}
         config = super().of(values)
         if config.transaction_two_phase_commit_enable and "transaction_timeout_ms" in values:
             raise ConfigurationError("transaction_timeout_ms has no meaning with transaction_two_phase_commit_enable")
@@ -360,6 +363,11 @@ class ProducerConfig(ClientConfig):
         """The function behind `partitioner`."""
         chosen: Partitioner = self.partitioner if callable(self.partitioner) else PARTITIONERS[self.partitioner]
         return chosen
+
+    @property
+    def batch_size_bytes(self) -> int:
+        """`batch_size`; 0, as in Kafka, means that each record is a batch of its own."""
+        return max(self.batch_size, 1)
 
     @property
     def is_idempotent(self) -> bool:

@@ -115,7 +115,7 @@ class SendingOptions(ClientOptions, total=False):
     linger_ms: int
     batch_size: int
     buffer_memory: int
-    compression_type: str
+    compression_type: str | None
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int

@@ -77,7 +77,7 @@ class Producer(SendsNow, HasInstanceId):
         )
         self._accumulator = RecordAccumulator(
             AccumulatorConfig(
-                batch_size_bytes=self._config.batch_size,
+                batch_size_bytes=self._config.batch_size_bytes,
                 linger_ms=self._config.linger_ms,
                 buffer_size_bytes=self._config.buffer_memory,
                 delivery_timeout_ms=self._config.delivery_timeout_ms,
@@ -85,7 +85,7 @@ class Producer(SendsNow, HasInstanceId):
         )
         self._sender = Sender(self._cluster, self._config, self._manager, self._accumulator)
         self._unsent = Unsent(self._config.client_id, self._manager, self._accumulator, self._sender.unheard)
-        sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size)
+        sticky = StickyPartitioner(self._host.random.below, batch_size_bytes=self._config.batch_size_bytes)
         self._appender = Appender(
             self._cluster.view,
             self._manager,
@@ -93,7 +93,7 @@ class Producer(SendsNow, HasInstanceId):
             sticky,
             choose_partition=self._config.choose_partition,
             is_javas=self._config.partitioner == JAVAS,
-            batch_size_bytes=self._config.batch_size,
+            batch_size_bytes=self._config.batch_size_bytes,
             record_size_bytes_max=self._config.max_request_size,
             now_ms=self._host.clock.now_ms,
             loop_now_ms=self._cluster.now_ms,
