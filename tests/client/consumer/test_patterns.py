@@ -8,7 +8,7 @@ import pytest
 from evidence.world.client import BOOTSTRAP, CUT, NO_ANSWER, run
 
 from oncelog import Consumer, TopicPartition
-from oncelog.errors import ErrorCode
+from oncelog.errors import ErrorCode, InvalidArgument
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 from oncelog.wire.messages.metadata import (
@@ -236,7 +236,7 @@ def test_a_topic_that_is_made_again_is_given_back_and_taken_over_anew(is_known):
             assert await polled(c, 20) == [b"A", b"B", b"C", b"D"]
             last = [each for each in broker.requests(ApiKey.CONSUMER_GROUP_HEARTBEAT) if each.topic_partitions][-1]
             assert [bytes(each.topic_id) for each in last.topic_partitions] == [broker.topic_id]
-        assert [name for name, _ in listener.heard] == ["assigned", "revoked", "assigned"]
+            assert [name for name, _ in listener.heard] == ["assigned", "revoked", "assigned"]
 
     run(work)
 
@@ -311,5 +311,58 @@ def test_a_subscription_that_changes_while_topics_are_asked_for_is_heard_of():
             c.subscribe(["b1"])
             assert await polled(c, 100) == [b"other"]
             assert topics_of(c) == {"b1"}
+
+    run(work)
+
+
+@pytest.mark.parametrize("strategy", GROUPS)
+def test_the_subscription_names_the_topics_that_match(strategy):
+    async def work():
+        broker = ManyTopics()
+        async with consumer(broker, strategy) as c:
+            c.subscribe(pattern="a.*")
+            assert c.subscription() == set(), "nobody has said which topics there are"
+            await polled(c, 2)
+            assert c.subscription() == {"a1"}
+            broker.topics |= {"a2": b"3" * 16, "b2": b"4" * 16}
+            await polled(c, MAX_AGE_S + 1)
+            assert c.subscription() == {"a1", "a2"}
+            c.subscribe(["b1"])
+            assert c.subscription() == {"b1"}
+            c.unsubscribe()
+            assert c.subscription() == set()
+
+    run(work)
+
+
+def test_where_the_broker_matches_the_subscription_names_what_is_read():
+    async def work():
+        broker = test_consumer_protocol.Coordinator()
+        async with consumer(broker, None, group_id="g", group_protocol="consumer") as c:
+            c.subscribe(pattern=r"\Qt\E|[[:digit:]]\pN")
+            await polled(c, 3)
+            assert c.subscription() == topics_of(c) == {"t"}
+            patterns = {each.subscribed_topic_regex for each in broker.requests(ApiKey.CONSUMER_GROUP_HEARTBEAT)}
+            assert r"\Qt\E|[[:digit:]]\pN" in patterns, "whatever Python's re thinks of it"
+
+    run(work)
+
+
+@pytest.mark.parametrize("pattern", ["a[[:digit:]]", "a[_[:^alpha:]]"])
+def test_a_class_that_python_would_read_as_something_else_is_refused(pattern):
+    async def work():
+        async with consumer(ManyTopics(), None) as c:
+            with pytest.raises(InvalidArgument, match="knows no classes of POSIX"):
+                c.subscribe(pattern=pattern)
+
+    run(work)
+
+
+def test_no_warning_of_pythons_reaches_who_subscribes():
+    async def work():
+        async with consumer(ManyTopics(), None) as c:
+            c.subscribe(pattern="a[[0-9&&x]")
+            await polled(c, 2)
+            assert c.subscription() == {"a1"}
 
     run(work)

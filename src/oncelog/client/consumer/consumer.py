@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import re
+import warnings
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("oncelog.client")
 
+_POSIX_CLASS = re.compile(r"\[\[:\^?\w+:\]|\[[^\]\[]*\[:\^?\w+:\]")
 ARROW_RECORDS_MAX = 100_000
 POLL_TIMEOUT_MS = 1000
 
@@ -76,7 +78,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._membership: GroupMembership | None = None
         self._protocol: ConsumerProtocol | None = None
         self._topics: tuple[str, ...] = tuple(topics)
-        self._pattern: re.Pattern[str] | None = None
+        self._pattern: str | None = None
+        self._compiled: re.Pattern[str] | None = None  # where it is matched here
         self._listener: RebalanceListener | None = None
         self._assigned_by_hand = False
         self._known_counts: dict[str, int] = {}
@@ -218,8 +221,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
     ) -> None:
         """Read these topics, or those whose whole name matches `pattern`; replaces what was subscribed before.
 
-        With group_protocol="consumer" the broker matches, by RE2; else this consumer does, by Python's `re`, and looks
-        for topics that came every `metadata_max_age_ms`.
+        With group_protocol="consumer" the broker matches, by RE2 (`poll` raises InvalidRegularExpression); else this consumer
+        does, by Python's `re` (without classes of POSIX), and looks for topics that came every `metadata_max_age_ms`.
         """
         self._check_not_over()
         names = tuple(arguments.texts("topics", topics))
@@ -229,7 +232,10 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             raise arguments.refuse(
                 "listener", listener, "a RebalanceListener", "subclass it, and override what you need"
             )
-        self._pattern = None if pattern is None else _compiled(pattern)
+        if pattern is not None:
+            arguments.text("pattern", pattern)
+        compiled = None if pattern is None or self._broker_matches else _compiled(pattern)
+        self._pattern, self._compiled = pattern, compiled
         self._topics = names
         self._listener = listener or self._listener
         self._assigned_by_hand = False
@@ -242,14 +248,17 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
     @property
     def _matches_here(self) -> bool:
         """Whether this consumer looks for the topics of its pattern, and not the broker."""
-        return self._pattern is not None and not (
-            self._config.group_id is not None and self._config.uses_consumer_protocol
-        )
+        return self._pattern is not None and not self._broker_matches
+
+    @property
+    def _broker_matches(self) -> bool:
+        """It knows RE2 and says what is wrong with a pattern: Python's `re` has another language."""
+        return self._config.group_id is not None and self._config.uses_consumer_protocol
 
     def unsubscribe(self) -> None:
         """Read nothing, and leave the group, behind the listener's `on_partitions_revoked`."""
         self._check_not_over()
-        self._topics, self._pattern = (), None
+        self._topics, self._pattern, self._compiled = (), None, None
         self._cluster.tracks_all = False
         try:
             if self._is_started and self._config.group_id is not None:
@@ -281,8 +290,14 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         return set(self._positions.by_partition)
 
     def subscription(self) -> set[str]:
-        """The subscribed topics."""
-        return set(self._topics)
+        """The subscribed topics; with a pattern those that match it now, or, where the broker matches, those of them that this
+        member reads."""
+        matching: Iterable[str] = ()
+        if self._matches_here:
+            matching = self._matching_topics()
+        elif self._pattern is not None:
+            matching = (each.topic for each in self._positions.by_partition)
+        return {*self._topics, *matching}
 
     # -- reading
 
@@ -461,7 +476,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     def _matching_topics(self) -> list[str]:
         """Topics that the pattern matches now; metadata of all topics is asked for every metadata_max_age_ms."""
-        pattern, internal = self._pattern, not self._config.exclude_internal_topics
+        pattern, internal = self._compiled, not self._config.exclude_internal_topics
         present = [
             t for t in self._cluster.view.topics.values() if t.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ]
@@ -559,8 +574,14 @@ def _record_count(max_records: int) -> int:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    arguments.text("pattern", pattern)
+    if _POSIX_CLASS.search(pattern):
+        hint = "Python's re knows no classes of POSIX like [[:digit:]]: write \\d, \\w or [0-9]"
+        raise arguments.refuse("pattern", pattern, "a regular expression of Python's", hint)
     try:
-        return re.compile(pattern)
+        with (
+            warnings.catch_warnings()
+        ):  # of sets that a later Python may read otherwise: their author is not the reader
+            warnings.simplefilter("ignore", FutureWarning)
+            return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
         raise arguments.refuse("pattern", pattern, "a regular expression", str(error)) from None

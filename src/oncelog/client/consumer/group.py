@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
@@ -88,7 +87,7 @@ class GroupPart:
     _positions: Positions
     _fetcher: Fetcher
     _topics: tuple[str, ...]
-    _pattern: re.Pattern[str] | None
+    _pattern: str | None
     _listener: RebalanceListener | None
     _membership: GroupMembership | None
     _protocol: ConsumerProtocol | None
@@ -129,7 +128,7 @@ class GroupPart:
             member_id = random_uuid(self._host.random)
             self._protocol = ConsumerProtocol(self._cluster, self._config, member_id, self._fetcher.arrived.set)
             self._protocol.polled()
-            self._protocol.subscribe(self._topics, self._pattern.pattern if self._pattern is not None else None)
+            self._protocol.subscribe(self._topics, self._pattern)
             heartbeats = self._protocol.heartbeats()
         else:
             self._membership = GroupMembership(
@@ -141,7 +140,7 @@ class GroupPart:
 
     def _subscription_changed(self) -> None:
         if self._protocol is not None:
-            self._protocol.subscribe(self._topics, self._pattern.pattern if self._pattern is not None else None)
+            self._protocol.subscribe(self._topics, self._pattern)
         elif self._membership is not None:
             self._membership.needs_join = True
         elif self._is_started and self._config.group_id is not None:
