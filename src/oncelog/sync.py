@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import os
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from threading import get_ident
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack
@@ -36,8 +37,9 @@ from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.client.records import ConsumerRecord, RecordMetadata, ShareRecord
 from oncelog.client.sharing.share_consumer import ShareConsumer as AsyncShareConsumer
 from oncelog.errors import IllegalState, KafkaError
-from oncelog.host.loop_thread import BEFORE_A_FORK, BegunCall, Call, LoopThread, loop_thread
-from oncelog.types import PreparedTxnState
+from oncelog.host.loop_thread import BEFORE_A_FORK, BegunCall, Call, LoopThread, called_beside, loop_thread
+from oncelog.host.tasks import Tasks
+from oncelog.types import PreparedTxnState, TopicPartition
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -324,6 +326,42 @@ class _Block:
                 self.is_ended = True
 
 
+class _Beside(RebalanceListener):
+    """A listener of the application's, called where blocking calls of its consumer are answered: not in the clients' thread."""
+
+    def __init__(self, listener: RebalanceListener) -> None:
+        self._listener = listener
+        self._running: asyncio.Task[None] | None = None
+        self._tasks = Tasks()
+
+    async def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_partitions_revoked, revoked)
+
+    async def on_partitions_assigned(self, assigned: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_partitions_assigned, assigned)
+
+    async def on_partitions_lost(self, lost: Sequence[TopicPartition]) -> None:
+        await self._call(self._listener.on_partitions_lost, lost)
+
+    async def _call(
+        self, method: Callable[[Sequence[TopicPartition]], Awaitable[None] | None], partitions: Sequence[TopicPartition]
+    ) -> None:
+        if inspect.iscoroutinefunction(method):
+            await method(partitions)
+            return
+        while self._running is not None and not self._running.done():  # of a poll that was interrupted
+            await asyncio.wait((self._running,))
+        self._running = self._tasks.start(self._called(method, partitions), name="oncelog-listener")
+        await asyncio.shield(self._running)
+
+    async def _called(
+        self, method: Callable[[Sequence[TopicPartition]], Awaitable[None] | None], partitions: Sequence[TopicPartition]
+    ) -> None:
+        answer = await called_beside(lambda: method(partitions), name="oncelog-listener")
+        if answer is not None:
+            await answer
+
+
 class Consumer(_Blocking[AsyncConsumer]):
     """`oncelog.Consumer` without async; iterate it with `for record in consumer`."""
 
@@ -382,8 +420,11 @@ class Consumer(_Blocking[AsyncConsumer]):
     def subscribe(
         self, topics: Iterable[str] = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, or those whose whole name matches `pattern`. The listener runs in the clients' thread."""
-        self._in_client(lambda: self._client.subscribe(topics, pattern=pattern, listener=listener))
+        """Read these topics, or those whose whole name matches `pattern`. The listener runs in a thread of its own while this
+        consumer's `poll` waits for it: it may call `commit` and the like. An async one runs in the clients' thread, and may not.
+        """
+        heard = _Beside(listener) if isinstance(listener, RebalanceListener) else listener
+        self._in_client(lambda: self._client.subscribe(topics, pattern=pattern, listener=heard))
 
     def _in_client(self, work: Callable[[], T]) -> T:
         async def run() -> T:

@@ -12,7 +12,7 @@ import threading
 
 import pytest
 
-from oncelog import Broker, PreparedTxnState, TopicPartition, errors, sync
+from oncelog import Broker, PreparedTxnState, RebalanceListener, TopicPartition, errors, sync
 from oncelog.client.consumer import iteration
 from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.host.loop_thread import Call, loop_thread
@@ -518,6 +518,53 @@ def test_callbacks_cannot_wait_for_themselves(bootstrap):
         while not said:
             consumer.poll(timeout_ms=100)
     assert "would wait for itself" in said[0]
+
+
+def test_a_plain_listener_may_call_its_consumer(bootstrap):
+    """It runs beside the clients' thread: at a rebalance, and at the end."""
+    heard = []
+
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, assigned):
+            heard.append(("assigned", len(assigned), consumer.committed(assigned)))
+            consumer.seek(TopicPartition("plain", 0), 1)
+            with pytest.raises(errors.IllegalState, match="rebalance listener"):
+                consumer.poll(0)
+
+        def on_partitions_revoked(self, revoked):
+            consumer.commit()
+            heard.append(("revoked", len(revoked), {tp: at.offset for tp, at in consumer.committed(revoked).items()}))
+
+    with sync.Producer(bootstrap_servers=bootstrap) as producer:
+        for n in range(3):
+            producer.send_and_wait("plain", b"%d" % n, partition=0)
+    options = {"bootstrap_servers": bootstrap, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+    with sync.Consumer(group_id="plain", **options) as consumer:
+        consumer.subscribe(["plain"], listener=Listener())
+        found = []
+        while len(found) < 2:
+            found += consumer.poll(timeout_ms=100)
+        assert [record.value for record in found] == [b"1", b"2"]
+        count = len(consumer.assignment())
+    assert heard[0] == ("assigned", count, {})
+    what, revoked_count, stored = heard[1]
+    assert (what, revoked_count, stored[TopicPartition("plain", 0)]) == ("revoked", count, 3)
+    assert len(heard) == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [ValueError("mine"), SystemExit("mine"), StopIteration("mine")], ids=repr)
+def test_what_a_plain_listener_raises_the_poll_raises(bootstrap, error):
+    class Listener(RebalanceListener):
+        def on_partitions_assigned(self, assigned):
+            raise error
+
+    with sync.Consumer(bootstrap_servers=bootstrap, group_id="raising") as consumer:
+        consumer.subscribe(["raising"], listener=Listener())
+        with pytest.raises(ValueError if isinstance(error, ValueError) else RuntimeError, match="mine"):
+            while True:
+                consumer.poll(timeout_ms=100)
+        assert consumer.poll(timeout_ms=0) == []
 
 
 def interrupt_the_main_thread() -> None:

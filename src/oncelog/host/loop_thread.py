@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import concurrent.futures
+import contextlib
+import contextvars
 import logging
 import os
 import threading
@@ -282,3 +284,41 @@ def _after_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_after_fork)
+
+
+async def called_beside(function: Callable[[], T], *, name: str) -> T:
+    """Call it in a thread of its own and wait: it may block, also for calls of the clients' thread, in whose loop this waits.
+
+    A daemon, so that one that never ends does not keep the interpreter from ending. Raises what it raises. Who is cancelled
+    meanwhile waits no more; it goes on.
+    """
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if ended.done():
+            return  # nobody waits any more
+        if error is not None:
+            ended.set_exception(error)
+        else:
+            ended.set_result(result)  # type: ignore[arg-type]
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(settle, result, error)
+
+    def work() -> None:
+        try:
+            result = context.run(function)
+        except BaseException as error:
+            if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                tell(None, error)
+            else:  # no future takes the one, others would end the loop, and with it all clients
+                tell(None, RuntimeError(f"a callback raised {error!r}"))
+                raise
+        else:
+            tell(result, None)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await ended

@@ -42,7 +42,8 @@ class RebalanceListener(Protocol):
 
     It may commit, seek, subscribe and unsubscribe, not poll. What it raises `poll` raises, and the rebalance goes on; `stop`
     raises it at its end. `unsubscribe` does not wait for an async one: what that raises is logged.
-    With `oncelog.sync` it runs in the clients' own thread, where a blocking call of a client would wait for itself.
+    With `oncelog.sync` a plain one runs in a thread of its own, and may make those calls (`unsubscribe` does not wait for it);
+    an async one runs in the clients' thread, where a blocking call would wait for itself.
     """
 
     def on_partitions_revoked(self, revoked: Sequence[TopicPartition]) -> Awaitable[None] | None:  # noqa: ARG002
