@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -175,6 +176,50 @@ def test_it_goes_on_wherever_it_was_interrupted(
             at += step
         assert store.rows(database, name) == topic.values
     assert interrupts.count > 80
+
+
+DRIVERS = {"postgresql": ("/psycopg/",), "sqlalchemy": ("/sqlalchemy/engine/", "/sqlalchemy/pool/", "/psycopg/")}
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize(("work", "step"), [(put, 3), (fail, 5), (recover, 7)])
+def test_it_goes_on_wherever_its_driver_was_interrupted(
+    store: Store, topic: Topic, name: str, work: Work, step: int
+) -> None:
+    """What was raised is kept, as by a handler that is told: its frames hold cursors and connections, and these locks."""
+    files = DRIVERS.get(store.name.partition(" ")[0])
+    if files is None:
+        pytest.skip("its driver has no Python in it")
+    interrupts, at, value, told_count = Interrupts((*files, os.path.basename(__file__))), 1, 0, 0
+    raised: BaseException | None = None
+    with store.open() as database:
+        writer = started(database, name)
+        while True:
+            value += 2
+            raised = None
+            try:
+                with interrupts.at(at):
+                    work(writer, store, value)
+            except KeyboardInterrupt as error:
+                raised = error
+                told_count += 1
+            if not interrupts.struck:
+                break
+            assert topic.newest is not None
+            topic.newest.is_interrupted = False
+            try:
+                put(writer, store, value + 1)
+            except BaseException as error:
+                raise AssertionError(f"after {interrupts.struck}") from error
+            assert topic.values[-1] == value + 1
+            at += 1 if ALL else step
+            if not value % 20 and hasattr(database, "_engine"):
+                database._engine.dispose()  # SQLAlchemy's pool loses a place of its fifteen when it is interrupted giving it away
+        assert store.rows(database, name) == topic.values
+    assert raised is None
+    assert told_count
+    assert interrupts.count > 60
+    gc.collect()  # what a driver lost in being interrupted is its own: the warnings are heard here, where they are expected
 
 
 def test_a_newer_instance_fences_one_that_was_interrupted(tmp_path: Path, topic: Topic, name: str) -> None:

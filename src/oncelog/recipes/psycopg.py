@@ -1,7 +1,8 @@
 """Dual writes with PostgreSQL through psycopg 3, blocking and async.
 
-One connection per adapter, made when it is needed and made anew when it was lost. Rows are written through `handle`, a
-psycopg connection inside `connection.transaction()`: psycopg itself refuses `commit` and `rollback` there.
+One connection per adapter, made when it is needed, and made anew when it was lost or a transaction on it did not end as it
+should: after an interrupt psycopg itself may have lost count of its blocks, and it would refuse every later one. Rows are
+written through `handle`, a psycopg connection inside `connection.transaction()`: psycopg refuses `commit` and `rollback` there.
 """
 
 from __future__ import annotations
@@ -31,14 +32,21 @@ class _Rollback(Exception):
 
 
 class _Open:
-    """psycopg's transaction, open."""
+    """psycopg's transaction. Once it has begun its connection is left to nobody else, unless it ends as it should."""
 
-    def __init__(self, connection: Connection, stall_limit_ms: int) -> None:
+    def __init__(self, owner: PsycopgDatabase, connection: Connection, stall_limit_ms: int) -> None:
         self.handle = connection
-        self._stall_limit_ms = stall_limit_ms
+        self._owner, self._stall_limit_ms = owner, stall_limit_ms
         self._block = connection.transaction()
-        self._block.__enter__()
-        self._is_asked = False
+        self._is_asked = self._is_given_up = False
+
+    def begin(self) -> _Open:
+        try:
+            self._block.__enter__()
+        except BaseException:
+            _end(self.handle)  # it may have begun
+            raise
+        return self
 
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_in_transaction(self.handle)
@@ -48,15 +56,17 @@ class _Open:
     def commit(self) -> None:
         self._is_asked = True
         self._block.__exit__(None, None, None)
+        self._owner.ended(self.handle)
 
     def rollback(self) -> None:
-        if self._is_asked:
-            self.handle.close()  # nobody knows what it is at
-            return
-        with contextlib.suppress(psycopg.Error, _Rollback):
-            self._block.__exit__(_Rollback, _Rollback(), None)
-        if not _is_idle(self.handle):
-            self.handle.close()
+        if not self._is_asked and not self._is_given_up:
+            self._is_given_up = True
+            with contextlib.suppress(psycopg.Error):
+                self._block.__exit__(_Rollback, _Rollback(), None)
+                if _is_idle(self.handle):
+                    self._owner.ended(self.handle)
+                    return
+        _end(self.handle)  # nobody knows what it is at
 
 
 class PsycopgDatabase:
@@ -71,6 +81,7 @@ class PsycopgDatabase:
         _check_connect(connect)
         self._connect, self._stall_limit_ms = connect, stall_limit_ms
         self._connection: Connection | None = None
+        self._is_left = False  # a transaction was begun on the connection, and has not ended as it should
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +91,7 @@ class PsycopgDatabase:
 
     def _usable(self) -> Connection:
         connection = self._connection
-        if connection is None or not _is_idle(connection):
+        if connection is None or self._is_left or not _is_idle(connection):
             self.close()
             if isinstance(self._connect, str):
                 connection = psycopg.connect(self._connect, autocommit=True)
@@ -101,10 +112,19 @@ class PsycopgDatabase:
     def begin(self) -> _Open:
         """A transaction; `handle` is the connection."""
         try:
-            return _Open(self._usable(), self._stall_limit_ms)
+            return self._begin()
         except psycopg.OperationalError:  # the connection was lost while nobody used it
-            self.close()
-            return _Open(self._usable(), self._stall_limit_ms)
+            return self._begin()
+
+    def _begin(self) -> _Open:
+        opened = _Open(self, self._usable(), self._stall_limit_ms)
+        self._is_left = True  # noted before: an interrupt between would leave what nobody knows of
+        return opened.begin()
+
+    def ended(self, connection: Connection) -> None:
+        """Its transaction has ended as it should: it may be used again."""
+        if connection is self._connection:
+            self._is_left = False
 
     def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         """Raise the version; waits for a writer that has stored its state and has not committed."""
@@ -133,9 +153,12 @@ class PsycopgDatabase:
 
     def close(self) -> None:
         """Close the connection."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
+        connection = self._connection
+        if connection is not None and self._is_left:
+            _end(connection)
+        elif connection is not None:
             connection.close()
+        self._connection, self._is_left = None, False  # only now: who is interrupted in it closes it again
 
 
 class _AsyncOpen:
@@ -169,10 +192,11 @@ class _AsyncOpen:
             await self.handle.close()  # nobody knows what it is at
             return
         self._is_given_up = True
-        with contextlib.suppress(psycopg.Error, _Rollback):
+        with contextlib.suppress(psycopg.Error):
             await self._block.__aexit__(_Rollback, _Rollback(), None)
-        if not _is_idle(self.handle):
-            await self.handle.close()
+            if _is_idle(self.handle):
+                return
+        await self.handle.close()
 
 
 class AsyncPsycopgDatabase:
@@ -267,6 +291,12 @@ def _check_given(connection: object, kind: type[Any]) -> None:
         raise arguments.refuse(
             "connect", connection, f"a function that gives a psycopg.{kind.__name__}", "it gave this"
         )
+
+
+def _end(connection: Connection) -> None:
+    """The server gives up what is open on it. (`close` alone does nothing more where it was interrupted before.)"""
+    connection.pgconn.finish()
+    connection.close()
 
 
 def _is_idle(connection: Connection | AsyncConnection) -> bool:

@@ -8,6 +8,7 @@ binary log: without it a commit can be lost that was acknowledged.
 from __future__ import annotations
 
 import contextlib
+import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Self
@@ -53,9 +54,9 @@ def check_durable(connection: sa.Connection) -> None:
         durability.check_mysql(connection.exec_driver_sql(durability.SELECT_MYSQL).one())
     if name == "sqlite":
         durability.check_sqlite(
-            connection.exec_driver_sql("PRAGMA synchronous").scalar_one(),
-            connection.exec_driver_sql("PRAGMA journal_mode").scalar_one(),
-            is_in_memory=connection.exec_driver_sql(durability.SQLITE_IS_IN_MEMORY).first() is not None,
+            _ask_sqlite(connection, "PRAGMA synchronous")[0],
+            _ask_sqlite(connection, "PRAGMA journal_mode")[0],
+            is_in_memory=_ask_sqlite(connection, durability.SQLITE_IS_IN_MEMORY) is not None,
         )
 
 
@@ -63,11 +64,19 @@ def _sync_deletion_sqlite(connection: sa.Connection) -> None:
     """SQLite's default does not sync the deletion of the journal. It can be told so outside of a transaction only."""
     if connection.dialect.name != "sqlite":
         return
+    if _ask_sqlite(connection, "PRAGMA synchronous") == (durability.SQLITE_FULL,):
+        _ask_sqlite(connection, f"PRAGMA synchronous = {durability.SQLITE_EXTRA}")
+
+
+def _ask_sqlite(connection: sa.Connection, statement: str) -> Any:
+    """Its first row. (Not through the Connection: where that is interrupted its cursor stays open, and with one that has not
+    come to its end SQLite commits nothing.)"""
     cursor = connection.connection.cursor()
-    cursor.execute("PRAGMA synchronous")
-    if cursor.fetchone() == (durability.SQLITE_FULL,):
-        cursor.execute(f"PRAGMA synchronous = {durability.SQLITE_EXTRA}")
-    cursor.close()
+    try:
+        cursor.execute(statement)
+        return cursor.fetchone()
+    finally:
+        cursor.close()
 
 
 def _limit_stall_mysql(connection: sa.Connection, stall_limit_ms: int) -> bool:
@@ -142,42 +151,95 @@ def _check_active(is_active: bool) -> None:
         raise IllegalState("the transaction was ended by the application (commit, rollback); its rows are not covered")
 
 
+@contextmanager
+def _interrupts() -> Iterator[None]:
+    """Where it is interrupted, SQLAlchemy asserts what is not so yet, and the interrupt is only that error's context: it is
+    what has to be heard."""
+    try:
+        yield
+    except AssertionError as error:
+        interrupt = error.__context__
+        while isinstance(interrupt, AssertionError):
+            interrupt = interrupt.__context__
+        if interrupt is None or isinstance(interrupt, Exception):
+            raise
+        raise interrupt from None
+
+
+def _keep_sqlite(context: sa.engine.ExceptionContext) -> None:
+    """SQLAlchemy throws the connection of an interrupted statement away, and leaves its cursor open. With that SQLite's own
+    stays: what it has locked is locked until nobody holds the exception any more. SQLite's connection is as good as before."""
+    if not isinstance(context.original_exception, Exception):
+        context.is_disconnect = False
+
+
+def _free_sqlite(connection: Any, _record: Any) -> None:
+    """The pool closes it, with whatever an interrupt has left open: as above."""
+    if isinstance(connection, sqlite3.Connection):
+        with contextlib.suppress(sqlite3.Error):
+            connection.rollback()
+
+
+def _listen(engine: sa.Engine) -> None:
+    """Once per engine."""
+    if engine.dialect.name == "sqlite" and not sa.event.contains(engine, "handle_error", _keep_sqlite):
+        sa.event.listen(engine, "handle_error", _keep_sqlite)
+        sa.event.listen(engine, "close", _free_sqlite)
+
+
+def _discard(connection: sa.Connection) -> None:
+    """Nobody knows what it is at: the pool makes a new one."""
+    with contextlib.suppress(SQLAlchemyError, AssertionError):
+        if connection.dialect.name == "sqlite":  # it may be the only one, in memory; and see `_keep_sqlite`
+            connection.connection.rollback()
+        else:
+            connection.invalidate()
+    with contextlib.suppress(SQLAlchemyError, AssertionError):
+        connection.close()
+
+
 class _Open:
     """A Connection's transaction."""
 
     def __init__(self, connection: sa.Connection, stall_limit_ms: int) -> None:
         self.handle = connection
         self._stall_limit_ms = stall_limit_ms
-        self._is_limited = False
+        self._is_limited = self._is_asked = self._is_given_up = False
 
     def begin(self) -> None:
         """(Not where it is made: an interrupt could come between that and its first use, with locks that nobody frees.)"""
         try:
-            _sync_deletion_sqlite(self.handle)
-            self._transaction = self.handle.begin()
-            _lock_sqlite(self.handle)
+            with _interrupts():
+                _sync_deletion_sqlite(self.handle)
+                self._transaction = self.handle.begin()
+                _lock_sqlite(self.handle)
         except BaseException:
-            self.handle.close()
+            _discard(self.handle)
             raise
 
+    @_interrupts()
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active)
         self._is_limited = _limit_stall_mysql(self.handle, self._stall_limit_ms)
         return _store(self.handle, transactional_id, stored, self._stall_limit_ms)
 
+    @_interrupts()
     def commit(self) -> None:
+        self._is_asked = True
         self._transaction.commit()
         if self._is_limited:
             _lift(self.handle)
         self.handle.close()
 
+    @_interrupts()
     def rollback(self) -> None:
-        with contextlib.suppress(SQLAlchemyError):
-            if self._transaction.is_active and not self._is_limited:
+        if self._transaction.is_active and not (self._is_limited or self._is_asked or self._is_given_up):
+            self._is_given_up = True
+            with contextlib.suppress(SQLAlchemyError):
                 self._transaction.rollback()
-            else:
-                self.handle.invalidate()  # a commit that failed: nobody may use this connection again
-        self.handle.close()
+                self.handle.close()
+                return
+        _discard(self.handle)
 
 
 class SqlAlchemyDatabase:
@@ -193,6 +255,7 @@ class SqlAlchemyDatabase:
         if not isinstance(engine, sa.Engine):
             raise arguments.refuse("engine", engine, "an Engine of SQLAlchemy", "create_engine(url) makes one")
         self._engine, self._stall_limit_ms = engine, stall_limit_ms
+        _listen(engine)
 
     def __enter__(self) -> Self:
         return self
@@ -221,20 +284,34 @@ class SqlAlchemyDatabase:
 
     @contextmanager
     def _writing(self) -> Iterator[sa.Connection]:
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             _sync_deletion_sqlite(connection)
             with connection.begin():
                 _lock_sqlite(connection)
                 yield connection
 
+    @contextmanager
+    def _connected(self) -> Iterator[sa.Connection]:
+        connection = self._engine.connect()
+        try:
+            with _interrupts():
+                yield connection
+                connection.close()
+        except BaseException as error:
+            if isinstance(error, Exception):
+                connection.close()
+            else:
+                _discard(connection)
+            raise
+
     def read(self, transactional_id: str) -> StoredState | None:
         """The committed row."""
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             return _read(connection, transactional_id)
 
     def read_all(self) -> Mapping[str, StoredState]:
         """Every committed row."""
-        with self._engine.connect() as connection:
+        with self._connected() as connection:
             return _read_all(connection)
 
     def close(self) -> None:
@@ -253,14 +330,15 @@ class _OpenSession:
     def begin(self) -> None:
         """As `_Open.begin`."""
         try:
-            _sync_deletion_sqlite(self._connection)
-            self._transaction = self.handle.begin()
-            _lock_sqlite(self.handle.connection())
+            with _interrupts():
+                _sync_deletion_sqlite(self._connection)
+                self._transaction = self.handle.begin()
+                _lock_sqlite(self.handle.connection())
         except BaseException:
-            self.handle.close()
-            self._connection.close()
+            self.rollback()
             raise
 
+    @_interrupts()
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active and self.handle.get_transaction() is self._transaction)
         self.handle.flush()
@@ -268,6 +346,7 @@ class _OpenSession:
         self._is_limited = _limit_stall_mysql(connection, self._stall_limit_ms)
         return _store(connection, transactional_id, stored, self._stall_limit_ms)
 
+    @_interrupts()
     def commit(self) -> None:
         self.handle.commit()
         self.handle.close()
@@ -275,10 +354,11 @@ class _OpenSession:
             _lift(self._connection)
         self._connection.close()
 
+    @_interrupts()
     def rollback(self) -> None:
-        with contextlib.suppress(SQLAlchemyError):
-            self.handle.invalidate()
-        self._connection.close()
+        with contextlib.suppress(SQLAlchemyError, AssertionError):
+            self.handle.close()
+        _discard(self._connection)
 
 
 class SqlAlchemySessions:
@@ -314,7 +394,7 @@ class _AsyncOpen:
     def __init__(self, connection: AsyncConnection, transaction: AsyncTransaction, stall_limit_ms: int) -> None:
         self.handle = connection
         self._transaction, self._stall_limit_ms = transaction, stall_limit_ms
-        self._is_limited = False
+        self._is_limited = self._is_asked = self._is_given_up = False
 
     async def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active)
@@ -322,18 +402,24 @@ class _AsyncOpen:
         return await self.handle.run_sync(_store, transactional_id, stored, self._stall_limit_ms)
 
     async def commit(self) -> None:
-        await self._transaction.commit()
-        if self._is_limited:
-            await self.handle.run_sync(_lift)
-        await self.handle.close()
+        self._is_asked = True
+        with _interrupts():
+            await self._transaction.commit()
+            if self._is_limited:
+                await self.handle.run_sync(_lift)
+            await self.handle.close()
 
     async def rollback(self) -> None:
-        with contextlib.suppress(SQLAlchemyError):
-            if self._transaction.is_active and not self._is_limited:
-                await self._transaction.rollback()
-            else:
+        with _interrupts():
+            if self._transaction.is_active and not (self._is_limited or self._is_asked or self._is_given_up):
+                self._is_given_up = True
+                with contextlib.suppress(SQLAlchemyError):
+                    await self._transaction.rollback()
+                    await self.handle.close()
+                    return
+            with contextlib.suppress(SQLAlchemyError, AssertionError):
                 await self.handle.invalidate()
-        await self.handle.close()
+            await self.handle.close()
 
 
 class AsyncSqlAlchemyDatabase:
