@@ -82,6 +82,25 @@ def test_rows_and_records_are_written_together(kind: str, postgres: PostgreSql, 
     assert sorted(values_of(broker, name)) == rows(postgres, name) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_writer_that_was_stopped_is_started_anew(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
+    async def main() -> None:
+        async with opened(kind, postgres) as database:
+            writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker)
+            for value in range(2):
+                await writer.start()
+                await put(writer, name, value)
+                await writer.stop()
+                for _ in range(2):
+                    with pytest.raises(IllegalState, match=r"call start\(\)"):
+                        await put(writer, name, 9)
+            async with DualWriter(database, transactional_id=name, bootstrap_servers=broker):
+                with pytest.raises(InstanceFenced, match="start a new DualWriter"):
+                    await writer.start()
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [0, 1]
+
+
 @pytest.mark.parametrize(("more", "expected"), [({}, 1), ({"linger_ms": 5}, 0)])
 def test_records_that_are_sent_without_a_pause_travel_together_while_rows_are_written(
     postgres: PostgreSql, broker: str, name: str, more: dict[str, int], expected: int, monkeypatch: pytest.MonkeyPatch

@@ -416,6 +416,28 @@ def test_stop_gives_up_the_transaction_that_is_open(lite: Store, broker: str, na
         assert values_of(broker, name) == []
 
 
+def test_a_writer_that_was_stopped_is_started_anew(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database:
+        writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker)
+        for value in range(3):
+            writer.start()
+            put(writer, lite, name, value)
+            if value == 1:
+                with pytest.raises(IllegalState, match="gave the transaction up"), writer.transaction() as tx:
+                    tx.send(name, b"9", partition=0)
+                    writer.stop()
+            writer.stop()
+            for _ in range(2):
+                with pytest.raises(IllegalState, match=r"call start\(\)"):
+                    put(writer, lite, name, 8)
+        assert writer.recover() is Outcome.COMMITTED
+        stored = database.read(name)
+        assert stored is not None
+        assert stored.instance_version == 3
+        with DualWriter(database, transactional_id=name, bootstrap_servers=broker) as newer:
+            assert agree(newer, lite, database, broker, name) == [0, 1, 2]
+
+
 @pytest.mark.parametrize(("more", "asked"), [({}, True), ({"linger_ms": 5}, False)])
 def test_records_travel_while_rows_are_written_unless_they_are_told_to_linger(
     lite: Store, broker: str, name: str, more: dict[str, int], asked: bool, monkeypatch: pytest.MonkeyPatch

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 H = TypeVar("H")
+NOT_RUNNING = "this writer is not running: use `async with`, or call start()"
 
 
 class Transaction(Generic[H]):
@@ -167,9 +168,12 @@ class DualWriter(Generic[H]):
         await self.stop()
 
     async def start(self) -> None:
-        """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
+        """Fence older instances and complete what they left; also once more, after `stop`.
+
+        Raises KafkaError, the database's errors, InstanceFenced.
+        """
         try:
-            await self.recover()
+            await self._recover_in_turn(is_start=True)
         except BaseException:  # nobody calls `stop` behind an `async with` that was not entered
             if self._machine.phase in (Phase.UNRECOVERED, Phase.FENCED):
                 await self._stop_producer()
@@ -197,9 +201,14 @@ class DualWriter(Generic[H]):
 
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
+        return await self._recover_in_turn(is_start=False)
+
+    async def _recover_in_turn(self, *, is_start: bool) -> Outcome | None:
         async with self._runtime.one_at_a_time():
             await self._mend_if_torn()
             await self._settle()
+            if is_start and self._producer is None:
+                self._machine.start_anew()
             await self._recover()
             return self._machine.outcome
 
@@ -227,6 +236,8 @@ class DualWriter(Generic[H]):
         async with self._runtime.one_at_a_time():
             await self._mend_if_torn()
             await self._settle()
+            if self._producer is None:
+                raise IllegalState(NOT_RUNNING)
             if self._machine.phase is not Phase.READY:
                 await self._recover_before()
             try:
@@ -444,7 +455,7 @@ class DualWriter(Generic[H]):
             return await self._keep()
         producer = self._producer
         if producer is None:
-            raise IllegalState("this writer is not running: use `async with`, or call start()")
+            raise IllegalState(NOT_RUNNING)
         match effect:
             case core.BeginTopic():
                 producer.begin_transaction()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 H = TypeVar("H")
+NOT_RUNNING = "this writer is not running: use `with`, or call start()"
 
 
 class Transaction(Generic[H]):
@@ -165,9 +166,12 @@ class DualWriter(Generic[H]):
         self.stop()
 
     def start(self) -> None:
-        """Fence older instances and complete what they left. Raises KafkaError, the database's errors, InstanceFenced."""
+        """Fence older instances and complete what they left; also once more, after `stop`.
+
+        Raises KafkaError, the database's errors, InstanceFenced.
+        """
         try:
-            self.recover()
+            self._recover_in_turn(is_start=True)
         except BaseException:  # nobody calls `stop` behind an `with` that was not entered
             if self._machine.phase in (Phase.UNRECOVERED, Phase.FENCED):
                 self._stop_producer()
@@ -195,9 +199,14 @@ class DualWriter(Generic[H]):
 
         `start` and, where it is needed, every `transaction` do this. Raises as `start`.
         """
+        return self._recover_in_turn(is_start=False)
+
+    def _recover_in_turn(self, *, is_start: bool) -> Outcome | None:
         with self._runtime.one_at_a_time():
             self._mend_if_torn()
             self._settle()
+            if is_start and self._producer is None:
+                self._machine.start_anew()
             self._recover()
             return self._machine.outcome
 
@@ -225,6 +234,8 @@ class DualWriter(Generic[H]):
         with self._runtime.one_at_a_time():
             self._mend_if_torn()
             self._settle()
+            if self._producer is None:
+                raise IllegalState(NOT_RUNNING)
             if self._machine.phase is not Phase.READY:
                 self._recover_before()
             try:
@@ -442,7 +453,7 @@ class DualWriter(Generic[H]):
             return self._keep()
         producer = self._producer
         if producer is None:
-            raise IllegalState("this writer is not running: use `with`, or call start()")
+            raise IllegalState(NOT_RUNNING)
         match effect:
             case core.BeginTopic():
                 producer.begin_transaction()

@@ -71,6 +71,28 @@ def asked_to_commit() -> DualWrite:
     return machine
 
 
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_whose_producer_was_stopped_keeps_with_another(is_decided: bool) -> None:
+    machine = asked_to_commit() if is_decided else ready()
+    if is_decided:
+        not_completed = (core.CompleteTopic, TimeoutError)
+        answer(machine, (core.CommitDatabase, None), not_completed, not_completed)
+        done(machine)
+        assert machine.phase is Phase.DECIDED
+    machine.start_anew()
+    machine.recover()
+    stored = MINE if is_decided else NOTHING
+    answer(
+        machine,
+        (core.RollbackDatabase, None),
+        (core.TakeOver, 2),
+        (core.KeepTopic, stored),
+        (core.ReadState, StoredState(2, stored)),
+        (core.CompleteTopic, None),
+    )
+    assert machine.phase is Phase.READY
+
+
 def test_the_steps_come_in_the_order_of_the_kip() -> None:
     machine = writing()
     machine.commit()

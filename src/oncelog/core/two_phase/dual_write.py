@@ -166,6 +166,12 @@ class DualWrite:
         self._needs_keep = self._needs_keep or self.phase is not Phase.IN_DOUBT
         self._plan(RollbackDatabase(), TakeOver(self._expected_version))
 
+    def start_anew(self) -> None:
+        """The producer was stopped: `recover` comes next, and starts another."""
+        self._needs_keep = True
+        if self.phase is Phase.READY:
+            self.phase = Phase.UNRECOVERED
+
     def begin(self) -> None:
         """Begin both transactions. Raises IllegalState unless READY."""
         self._refuse_fenced()
