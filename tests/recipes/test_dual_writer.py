@@ -82,6 +82,23 @@ def test_rows_and_records_are_written_together(kind: str, postgres: PostgreSql, 
     assert sorted(values_of(broker, name)) == rows(postgres, name) == [0, 1, 2, 3, 4, 5]
 
 
+def test_a_missing_table_names_what_makes_it(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
+    nowhere = "-csearch_path=nowhere"  # a schema without tables
+
+    async def main() -> None:
+        engine = create_async_engine(postgres.url, connect_args={"options": nowhere})
+        database: AsyncDatabase[Any] = AsyncSqlAlchemyDatabase(engine)
+        if kind == "psycopg":
+            database = AsyncPsycopgDatabase(f"{postgres.conninfo} options={nowhere}")
+        with pytest.raises(ConfigurationError, match=r"call migrate\(\)") as told:
+            await DualWriter(database, transactional_id=name, bootstrap_servers=broker).start()
+        assert isinstance(told.value.__cause__, database.errors)
+        await database.close()
+        await engine.dispose()
+
+    asyncio.run(main())
+
+
 def test_a_writer_that_was_stopped_is_started_anew(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
     async def main() -> None:
         async with opened(kind, postgres) as database:

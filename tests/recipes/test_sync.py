@@ -10,14 +10,25 @@ import threading
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 from evidence.world.postgresql import PostgreSql
 from evidence.world.stores import Store, psycopg_store, sqlite_store
 from evidence.world.topics import open_transaction, values_of, wait_for_markers
+from rocksdict import Rdict
 
 from oncelog import TopicPartition, sync
 from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, NotBegun, OutcomeUnknown
-from oncelog.recipes import Database, NotCommitted, Outcome, SqliteDatabase
+from oncelog.recipes import (
+    Database,
+    NotCommitted,
+    Outcome,
+    PsycopgDatabase,
+    RocksDatabase,
+    SqlAlchemyDatabase,
+    SqliteDatabase,
+    find_in_doubt,
+)
 from oncelog.recipes.database import TABLE
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
@@ -342,12 +353,6 @@ def test_a_row_that_is_gone_is_told_and_holds_up_nobody(lite: Store, broker: str
         assert agree(writer, lite, database, broker, name) == [0, 2, 4]
 
 
-def test_a_table_that_was_never_made_is_told_with_what_makes_it(tmp_path: pathlib.Path, broker: str, name: str) -> None:
-    with SqliteDatabase(tmp_path / "x") as database, pytest.raises(sqlite3.OperationalError) as told:
-        DualWriter(database, transactional_id=name, bootstrap_servers=broker).start()
-    assert told.value.__notes__ == [f"migrate() of the database's adapter makes {TABLE} where it is missing"]
-
-
 def writer_file(database: Any) -> Any:
     return database._connect
 
@@ -414,6 +419,46 @@ def test_stop_gives_up_the_transaction_that_is_open(lite: Store, broker: str, na
         assert lite.rows(database, name) == [1]
         wait_for_markers(broker, name)
         assert values_of(broker, name) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "rocksdb", "postgresql", "sqlalchemy sqlite", "sqlalchemy postgresql"])
+def test_a_missing_table_names_what_makes_it(
+    kind: str, tmp_path: pathlib.Path, broker: str, name: str, request: pytest.FixtureRequest
+) -> None:
+    nowhere = "-csearch_path=nowhere"  # a schema without tables
+    with contextlib.ExitStack() as stack:
+        if kind == "rocksdb":
+            rows = Rdict(str(tmp_path / "rocks"))
+            stack.callback(rows.close)
+            database: Any = stack.enter_context(RocksDatabase(rows))
+        elif kind == "sqlite":
+            database = stack.enter_context(SqliteDatabase(tmp_path / "rows.sqlite3"))
+        elif kind == "postgresql":
+            conninfo = f"{request.getfixturevalue('postgres').conninfo} options={nowhere}"
+            database = stack.enter_context(PsycopgDatabase(conninfo))
+        else:
+            url = f"sqlite:///{tmp_path / 'rows.sqlite3'}"
+            options = {}
+            if kind.endswith("postgresql"):
+                url, options = request.getfixturevalue("postgres").url, {"connect_args": {"options": nowhere}}
+            engine = sa.create_engine(url, **options)
+            stack.callback(engine.dispose)
+            database = SqlAlchemyDatabase(engine)
+        writer = DualWriter(database, transactional_id=name, bootstrap_servers=broker)
+        with pytest.raises(ConfigurationError, match=r"call migrate\(\)") as told:
+            writer.start()
+        assert isinstance(told.value.__cause__, database.errors)
+        with pytest.raises(ConfigurationError, match=r"call migrate\(\)"):
+            find_in_doubt(database, bootstrap_servers=broker)
+
+
+def test_a_table_that_is_dropped_while_a_writer_lives_is_named(lite: Store, broker: str, name: str) -> None:
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with pytest.raises(ConfigurationError, match=r"call migrate\(\)"), writer.transaction() as tx:
+            tx.database.execute(f"DROP TABLE {TABLE}")
+            tx.send(name, b"0", partition=0)
+        put(writer, lite, name, 1)  # the drop was rolled back
+        assert agree(writer, lite, database, broker, name) == [1]
 
 
 def test_a_writer_that_was_stopped_is_started_anew(lite: Store, broker: str, name: str) -> None:

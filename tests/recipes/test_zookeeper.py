@@ -14,8 +14,8 @@ from evidence.world.topics import values_of
 from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, RolledBackError
 
-from oncelog.errors import InstanceFenced, KafkaError
-from oncelog.recipes import NotCommitted, StoredState, ZooKeeperDatabase, open_database
+from oncelog.errors import ConfigurationError, InstanceFenced, KafkaError
+from oncelog.recipes import NotCommitted, StoredState, ZooKeeperDatabase, find_in_doubt, open_database
 from oncelog.recipes.sync import DualWriter
 from oncelog.recipes.zookeeper import path_of
 from oncelog.types import PreparedTxnState
@@ -164,7 +164,7 @@ class Znodes:
         self.nodes.setdefault(path, (b"", 0))
 
     def sync(self, path: str) -> None:
-        assert path in self.nodes
+        """ZooKeeper does not ask whether there is one."""
 
     def get(self, path: str) -> tuple[bytes, Any]:
         if path not in self.nodes:
@@ -173,12 +173,17 @@ class Znodes:
         return content, SimpleNamespace(version=version)
 
     def get_children(self, path: str) -> list[str]:
+        if path not in self.nodes:
+            raise NoNodeError
         return [each.removeprefix(f"{path}/") for each in self.nodes if each.startswith(f"{path}/")]
 
     def create(self, path: str, value: bytes) -> None:
         self._interrupted()
         if path in self.nodes:
             raise NodeExistsError
+        parent = path.rpartition("/")[0]
+        if parent and parent not in self.nodes:
+            raise NoNodeError
         self.nodes[path] = (value, 0)
 
     def set(self, path: str, value: bytes, version: int) -> None:
@@ -228,6 +233,15 @@ def znodes() -> tuple[Znodes, ZooKeeperDatabase]:
 def test_versions_are_raised_one_by_one(znodes: tuple[Znodes, ZooKeeperDatabase], name: str) -> None:
     client, database = znodes
     raise_versions(database, ZooKeeperDatabase(client), name)
+
+
+def test_a_missing_root_names_what_makes_it(broker: str) -> None:
+    database = ZooKeeperDatabase(Znodes())
+    assert database.read("x") is None
+    with pytest.raises(ConfigurationError, match=r"call migrate\(\)"):
+        database.take_over("x", None)
+    with pytest.raises(ConfigurationError, match=r"call migrate\(\)"):
+        find_in_doubt(database, bootstrap_servers=broker)
 
 
 def test_who_raises_a_version_beside_another_looks_again(znodes: tuple[Znodes, ZooKeeperDatabase]) -> None:

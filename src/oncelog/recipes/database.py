@@ -6,6 +6,7 @@ and to the version of the instance that may write it. Any store with atomic, dur
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from inspect import iscoroutinefunction
 from typing import Any, Protocol, TypeVar
@@ -17,6 +18,7 @@ from oncelog.errors import ConfigurationError, OncelogError
 TABLE = "kafka_transaction_state"
 TRANSACTIONAL_ID_LENGTH_MAX = 255
 STALL_LIMIT_MS = 10_000
+_IS_MISSING = re.compile("no such table|does not exist|doesn't exist")  # SQLite; PostgreSQL, RocksDB; MySQL, MariaDB
 _METHODS = ("begin", "take_over", "read")  # what a writer calls; the rest is for tools and the janitor
 
 H_co = TypeVar("H_co", covariant=True)
@@ -131,6 +133,24 @@ def check_database(database: Any, *, is_async: bool) -> None:
         raise arguments.refuse(
             "database", database, "one for this kind of writer", f"{type(database).__name__} is {other}"
         )
+
+
+def missing_table() -> ConfigurationError:
+    """Nobody has called `migrate`."""
+    return ConfigurationError(
+        f"there is no {TABLE} in this database (for this user): call migrate() of the database's adapter once, before the "
+        "first start"
+    )
+
+
+def explained_database(error: BaseException) -> BaseException:
+    """What to raise for an error of the database's: one with the way out where the table is missing."""
+    said = str(getattr(error, "orig", None) or error)  # SQLAlchemy's own text has the statement in it
+    if TABLE not in said or not _IS_MISSING.search(said) or isinstance(error, ConfigurationError):
+        return error
+    explained = missing_table()
+    explained.__cause__ = error
+    return explained
 
 
 def check_transactional_id(transactional_id: str) -> str:

@@ -18,7 +18,7 @@ from oncelog.errors import (
     TransactionalIdAuthorization,
     UnsupportedVersion,
 )
-from oncelog.recipes.database import TABLE, NotCommitted, check_transactional_id
+from oncelog.recipes.database import TABLE, NotCommitted, check_transactional_id, explained_database
 from oncelog.types import PreparedTxnState
 
 log = logging.getLogger("oncelog.recipes")
@@ -116,7 +116,7 @@ def raise_ending(transactional_id: str, machine: DualWrite, error: BaseException
             "written; the next one begins with a recovery"
         ) from error
     if error is not None:
-        raise error
+        raise explained_database(error)
 
 
 def raise_unrecovered(transactional_id: str, machine: DualWrite, error: BaseException | None) -> None:
@@ -126,6 +126,4 @@ def raise_unrecovered(transactional_id: str, machine: DualWrite, error: BaseExce
     if machine.phase is Phase.FENCED:
         raise fenced(transactional_id, machine) from error
     assert error is not None, "a recovery that does not end was stopped by an error"
-    if TABLE in str(error):  # most often: there is none yet
-        error.add_note(f"migrate() of the database's adapter makes {TABLE} where it is missing")
-    raise explained(error) if isinstance(error, KafkaError) else error
+    raise explained(error) if isinstance(error, KafkaError) else explained_database(error)

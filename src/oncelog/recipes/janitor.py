@@ -17,7 +17,7 @@ from oncelog.client.admin.transaction_listing import NEVER_MS, TransactionDescri
 from oncelog.client.option_types import AdminOptions, DualWriterOptions
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.lazy_dataclass import dataclass
-from oncelog.recipes.database import Database
+from oncelog.recipes.database import Database, explained_database
 from oncelog.recipes.sync import DualWriter
 from oncelog.sync import Admin
 from oncelog.types import PreparedTxnState, TopicPartition
@@ -81,7 +81,13 @@ def in_doubt_of(admin: Admin, database: Database[Any], older_than_ms: int) -> li
     """`find_in_doubt`, for who has said which coordinators are away."""
     names = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
     described = list(admin.describe_transactions(names).values()) if names else []
-    stored = database.read_all()
+    try:
+        stored = database.read_all()
+    except database.errors as error:
+        explained = explained_database(error)
+        if explained is error:
+            raise
+        raise explained from error
     found = [
         _in_doubt(each, stored.get(each.transactional_id))
         for each in described

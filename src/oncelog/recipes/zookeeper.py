@@ -11,7 +11,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote
 
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.recipes.database import TABLE, NotCommitted
+from oncelog.recipes.database import TABLE, NotCommitted, missing_table
 from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
 
@@ -90,6 +90,9 @@ class ZooKeeperDatabase:
                 return raised.instance_version
             except (BadVersionError, NodeExistsError):
                 continue  # another instance came in between: look again
+            except NoNodeError as error:
+                if found is None:
+                    raise missing_table() from error
 
     def znode(self, transactional_id: str) -> tuple[StoredState, int] | None:
         """The state, and ZooKeeper's version of its znode."""
@@ -107,7 +110,10 @@ class ZooKeeperDatabase:
 
     def read_all(self) -> Mapping[str, StoredState]:
         """Every committed state."""
-        names = [unquote(name) for name in self._client.get_children(ROOT)]
+        try:
+            names = [unquote(name) for name in self._client.get_children(ROOT)]
+        except NoNodeError as error:
+            raise missing_table() from error
         return {name: state for name in names if (state := self.read(name)) is not None}
 
     def close(self) -> None:
