@@ -99,6 +99,26 @@ def test_a_missing_table_names_what_makes_it(kind: str, postgres: PostgreSql, br
     asyncio.run(main())
 
 
+def test_a_transaction_that_sql_text_has_ended_is_refused(
+    kind: str, postgres: PostgreSql, broker: str, name: str
+) -> None:
+    async def main() -> None:
+        async with (
+            opened(kind, postgres) as database,
+            DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+        ):
+            with pytest.raises(IllegalState, match="was ended by"):
+                async with writer.transaction() as tx:
+                    await tx.send(name, b"0", partition=0)
+                    await tx.database.execute("ROLLBACK" if kind == "psycopg" else sa.text("ROLLBACK"))
+                    if kind == "sqlalchemy":  # psycopg begins another one by itself
+                        await tx.database.execute(sa.insert(written).values(transactional_id=name, value=0))
+            await put(writer, name, 1)
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [1]
+
+
 def test_a_writer_that_was_stopped_is_started_anew(kind: str, postgres: PostgreSql, broker: str, name: str) -> None:
     async def main() -> None:
         async with opened(kind, postgres) as database:

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 import sqlalchemy as sa
 from evidence.world.postgresql import PostgreSql
-from evidence.world.stores import rocks_store
+from evidence.world.stores import alchemy_store, rocks_store
 from evidence.world.topics import values_of
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import sessionmaker
@@ -261,3 +261,18 @@ def test_every_batch_of_rocksdb_is_synced_through_its_log(tmp_path: pathlib.Path
         assert opened.store("id", ONE)
         opened.commit()
         assert watched.options == [(True, False)] * 2
+
+
+def test_an_engine_that_commits_each_statement_is_refused(postgres: PostgreSql, broker: str, name: str) -> None:
+    store = alchemy_store(postgres.url)
+    engine = sa.create_engine(postgres.url, isolation_level="AUTOCOMMIT")
+    with store.open() as other_database:
+        database = SqlAlchemyDatabase(engine)
+        with (
+            DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+            pytest.raises(ConfigurationError, match="AUTOCOMMIT"),
+            writer.transaction() as tx,
+        ):
+            store.write(tx.database, name, 0)
+        assert store.rows(other_database, name) == []
+    engine.dispose()

@@ -221,6 +221,21 @@ def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store
         assert agree(writer, store, database, broker, name) == [1]
 
 
+@pytest.mark.parametrize("text", ["ROLLBACK", "COMMIT"])
+def test_a_transaction_that_sql_text_has_ended_is_refused(store: Store, broker: str, name: str, text: str) -> None:
+    if store.name.startswith("rocksdb") or "mariadb" in store.name:
+        pytest.skip("it has no SQL" if "rocks" in store.name else "its connection does not tell")
+    statement: Any = sa.text(text) if "sqlalchemy" in store.name else text
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with pytest.raises(IllegalState, match="was ended by"), writer.transaction() as tx:
+            tx.send(name, b"0", partition=0)
+            tx.database.execute(statement)
+            if "postgresql" in store.name and "sqlalchemy" in store.name:  # psycopg begins another one by itself
+                store.write(tx.database, name, 0)
+        put(writer, store, name, 1)
+        assert agree(writer, store, database, broker, name) == [1]
+
+
 # what does not depend on the database
 
 

@@ -146,6 +146,26 @@ def _state_of(row: sa.Row[Any]) -> StoredState:
     return StoredState(int(row.instance_version), PreparedTxnState(row.prepared_transaction_state))
 
 
+class _Watch:
+    """Of a transaction on PostgreSQL: whether a statement's text has ended it. (The driver begins another one by itself with the
+    next statement, so it is to be seen behind each. Drivers of MySQL do not tell.)"""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        """Raises ConfigurationError where each statement commits by itself."""
+        self.has_ended = False
+        if connection.dialect.name == "postgresql":
+            if getattr(connection.connection.dbapi_connection, "autocommit", None) is True:
+                raise ConfigurationError(
+                    "this engine has isolation_level AUTOCOMMIT: rows would be committed one by one"
+                )
+            sa.event.listen(connection, "after_cursor_execute", self._executed)
+
+    def _executed(self, connection: sa.Connection, *_: object) -> None:
+        info = getattr(connection.connection.driver_connection, "info", None)  # psycopg's, psycopg2's
+        if info is not None and not info.transaction_status:  # 0: idle
+            self.has_ended = True
+
+
 def _check_active(is_active: bool) -> None:
     if not is_active:
         raise IllegalState("the transaction was ended by the application (commit, rollback); its rows are not covered")
@@ -212,6 +232,7 @@ class _Open:
             with _interrupts():
                 _sync_deletion_sqlite(self.handle)
                 self._transaction = self.handle.begin()
+                self._watch = _Watch(self.handle)
                 _lock_sqlite(self.handle)
         except BaseException:
             _discard(self.handle)
@@ -219,7 +240,7 @@ class _Open:
 
     @_interrupts()
     def store(self, transactional_id: str, stored: StoredState) -> bool:
-        _check_active(self._transaction.is_active)
+        _check_active(self._transaction.is_active and not self._watch.has_ended)
         self._is_limited = _limit_stall_mysql(self.handle, self._stall_limit_ms)
         return _store(self.handle, transactional_id, stored, self._stall_limit_ms)
 
@@ -333,6 +354,7 @@ class _OpenSession:
             with _interrupts():
                 _sync_deletion_sqlite(self._connection)
                 self._transaction = self.handle.begin()
+                self._watch = _Watch(self.handle.connection())
                 _lock_sqlite(self.handle.connection())
         except BaseException:
             self.rollback()
@@ -342,6 +364,7 @@ class _OpenSession:
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         _check_active(self._transaction.is_active and self.handle.get_transaction() is self._transaction)
         self.handle.flush()
+        _check_active(not self._watch.has_ended)
         connection = self.handle.connection()
         self._is_limited = _limit_stall_mysql(connection, self._stall_limit_ms)
         return _store(connection, transactional_id, stored, self._stall_limit_ms)
@@ -391,13 +414,15 @@ class SqlAlchemySessions:
 class _AsyncOpen:
     """An AsyncConnection's transaction."""
 
-    def __init__(self, connection: AsyncConnection, transaction: AsyncTransaction, stall_limit_ms: int) -> None:
-        self.handle = connection
+    def __init__(
+        self, connection: AsyncConnection, transaction: AsyncTransaction, watch: _Watch, stall_limit_ms: int
+    ) -> None:
+        self.handle, self._watch = connection, watch
         self._transaction, self._stall_limit_ms = transaction, stall_limit_ms
         self._is_limited = self._is_asked = self._is_given_up = False
 
     async def store(self, transactional_id: str, stored: StoredState) -> bool:
-        _check_active(self._transaction.is_active)
+        _check_active(self._transaction.is_active and not self._watch.has_ended)
         self._is_limited = await self.handle.run_sync(_limit_stall_mysql, self._stall_limit_ms)
         return await self.handle.run_sync(_store, transactional_id, stored, self._stall_limit_ms)
 
@@ -455,11 +480,12 @@ class AsyncSqlAlchemyDatabase:
         try:
             await connection.run_sync(_sync_deletion_sqlite)
             transaction = await connection.begin()
+            watch = await connection.run_sync(_Watch)
             await connection.run_sync(_lock_sqlite)
         except BaseException:
             await connection.close()
             raise
-        return _AsyncOpen(connection, transaction, self._stall_limit_ms)
+        return _AsyncOpen(connection, transaction, watch, self._stall_limit_ms)
 
     async def take_over(self, transactional_id: str, expected_version: int | None) -> int | None:
         """Raise the version; waits for a writer that has stored its state and has not committed."""
