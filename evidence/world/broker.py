@@ -69,7 +69,6 @@ class Client:
         self._protocol = protocol
         self._sent: dict[int, tuple[int, int]] = {}
         self._next = 0
-        self._stamp_ms = 0
 
     @classmethod
     async def connect(cls, broker: Broker) -> Client:
@@ -138,8 +137,7 @@ class Client:
         transactional_id: str | None = None,
         acks: int = -1,
     ) -> ProduceRequest:
-        # Minutes back: older would roll (kafka-notes P25). Each later than the one before: two may be made in one millisecond.
-        stamp_ms = self._stamp_ms = max(time.time_ns() // 1_000_000 - 600_000, self._stamp_ms + 1)
+        stamp_ms = time.time_ns() // 1_000_000 - 600_000  # minutes back: older would roll (kafka-notes P25)
         batch = build_batch(
             [(stamp_ms, None, value.encode(), ()) for value in values],
             producer_id=producer[0],

@@ -23,6 +23,7 @@ from oncelog.client.consumer.consumer import Consumer as AsyncConsumer
 from oncelog.client.consumer.group import RebalanceListener
 from oncelog.client.consumer.iteration import Lent
 from oncelog.client.delivery import Delivery
+from oncelog.client.ending import behind
 from oncelog.client.metrics import ProcessMetrics
 from oncelog.client.option_types import (
     AdminOptions,
@@ -77,7 +78,8 @@ class _Blocking(Generic[C]):
         return self
 
     def __exit__(self, left_by: type[BaseException] | None, *_: object) -> None:
-        self._stop_within(arguments.stop_timeout_ms(left_by))
+        with behind(left_by):
+            self._stop_within(arguments.stop_timeout_ms(left_by))
 
     def _stop_within(self, _timeout_ms: int | None) -> None:
         """The end of a `with`."""

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from oncelog.host.tasks import Tasks
+
+log = logging.getLogger("oncelog.client")
+
+
+@contextmanager
+def behind(left_by: type[BaseException] | None) -> Iterator[None]:
+    """Around the end of a client whose block was left: where an error left it, that one is raised, and not what a listener or
+    a function of the application's raises at the end."""
+    try:
+        yield
+    except BaseException as error:
+        if left_by is None or not isinstance(error, Exception):
+            raise
+        log.error("the end of a client failed, behind the error that left its block", exc_info=error)
 
 
 class Ending:

@@ -64,6 +64,11 @@ def found(reply):
     return partition.error_code, partition.offset
 
 
+async def _later(broker):
+    now_ms = broker.host.clock.now_ms()
+    await until(lambda: broker.host.clock.now_ms() > now_ms)
+
+
 async def rolled(directory, count=2, **config):
     """Two rolled segments, whose time indexes lack their ends, and one in use. The time of their last records."""
     async with broker_and_client(directory) as (broker, client):
@@ -71,6 +76,7 @@ async def rolled(directory, count=2, **config):
         for _ in range(count):
             await client.produce("t", "a", "b")
             broker.partitions.existing(T0).log.roll()
+            await _later(broker)
         await client.produce("t", "c")
         now_ms = broker.host.clock.now_ms()
     for index in sorted((directory / "t-0").glob("*.timeindex"))[:count]:

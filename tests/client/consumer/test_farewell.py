@@ -147,6 +147,22 @@ def test_what_it_raises_is_raised_when_the_consumer_has_left_and_is_closed(group
     run(work)
 
 
+def test_an_error_that_leaves_the_block_is_not_covered_by_what_it_raises(group, caplog):
+    async def work():
+        async def fail():
+            raise OSError("no such place")
+
+        with pytest.raises(ValueError, match="ours"):
+            async with group.member(**BY_HAND) as c:
+                c.subscribe(["t"], listener=Listener(revoked=fail))
+                await polled(c)
+                raise ValueError("ours")
+        assert commits_and_leaves(group) == ["leave"]
+        assert "no such place" in caplog.text
+
+    run(work)
+
+
 def test_what_it_raises_behind_an_unsubscribe_is_logged(group, caplog):
     async def work():
         async def fail():

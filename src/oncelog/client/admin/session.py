@@ -177,13 +177,13 @@ class AdminSession(HasInstanceId):
     async def _connected(self, node: Node) -> None:
         """Who takes a connection and says nothing is not asked again and again. Raises RequestTimedOut for that; who refuses it
         may be starting: the question is tried for as long as it may take."""
-        deadline = Deadline(self._config.default_api_timeout_ms, f"connect to {node.host}:{node.port}")
+        limit_ms = self._config.default_api_timeout_ms
         with suppress(Network):
             try:
-                async with asyncio.timeout(deadline.left_ms / 1000):
+                async with asyncio.timeout(Deadline(limit_ms, "connect").left_ms / 1000):
                     await self._cluster.connection(node)
             except TimeoutError:
-                raise deadline.passed() from None
+                raise RequestTimedOut(f"no connection to {node.host}:{node.port} within {limit_ms} ms") from None
 
     async def _ask_coordinator(
         self,

@@ -32,7 +32,7 @@ from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.supply import no_rows
 from oncelog.client.consumer.waking import Waking
-from oncelog.client.ending import Ending
+from oncelog.client.ending import Ending, behind
 from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, start_reports
 from oncelog.client.option_types import ConsumerOptions
@@ -114,7 +114,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         return self
 
     async def __aexit__(self, left_by: type[BaseException] | None, *_: object) -> None:
-        await self.stop(arguments.stop_timeout_ms(left_by))
+        with behind(left_by):
+            await self.stop(arguments.stop_timeout_ms(left_by))
 
     async def start(self) -> None:
         """Connect. Raises RequestTimedOut."""
@@ -141,7 +142,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         `timeout_ms` (default: request_timeout_ms; five seconds where a cancellation or Ctrl-C leaves `async with`).
 
         A `poll` that waits in another task raises IllegalState; `async for` ends. One that is cancelled goes on behind:
-        who stops again waits for it.
+        who stops again waits for it. Raises what the listener raises; `async with` that an error leaves logs that.
         """
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
         if self._ending is None:
