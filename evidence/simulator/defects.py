@@ -459,7 +459,7 @@ DEFECTS: dict[str, tuple[Defect, str, str]] = {
         (believes_the_disk, "compaction", "log"),
         (cleans_as_if_aborts_were_commits, "compaction", "cleaning"),
         (cleans_markers_before_their_data, "compaction", "cleaning"),
-        (asks_again_only_what_it_held, "default", "unanswered"),
+        (asks_again_only_what_it_held, "disk", "unanswered"),
         (forgets_a_fetch_that_waits, "default", "unanswered"),
         (cuts_nothing_where_the_journal_ends, "journal", "log"),
         (uses_the_journal_again_before_the_data_sync, "journal", "exactly_once"),

@@ -14,7 +14,7 @@ TRIED_FIRST = {
     "acknowledges_before_the_sync": 1,
     "acknowledges_shares_before_they_are_stored": 16,
     "answers_before_the_journal_is_synced": 3,
-    "asks_again_only_what_it_held": 39,
+    "asks_again_only_what_it_held": 3,
     "believes_the_disk": 107,
     "cleans_markers_before_their_data": 2,
     "commits_without_records_that_it_needs": 56,
