@@ -116,6 +116,9 @@ class ClientLife:
     async def _operation(self, producer: Producer, consumer: Consumer) -> bool:
         """One transaction; whether the life may go on."""
         self.open = transaction = self.history.begin(self.number)
+        # Behind a transaction in which nothing was sent the epoch is the same: what was asked of that one may reach this one.
+        if isinstance(producer, Producer):  # nobody ends those of older clients
+            transaction.operator_commits = producer._manager.identity in self.history.operator_commits
         first_polled: dict[TopicPartition, int] = {}
         try:
             outcome = await self._attempt(transaction, producer, consumer, first_polled)

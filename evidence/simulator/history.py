@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from evidence.world.loop import SimLoop
-from oncelog.types import TopicPartition
+from oncelog.types import ProducerIdAndEpoch, TopicPartition
 
 
 class Outcome(Enum):
@@ -72,6 +72,7 @@ class History:
         self._loop = loop
         self.lines: list[str] = []
         self.transactions: list[Transaction] = []
+        self.operator_commits: set[ProducerIdAndEpoch] = set()  # what somebody asked to commit
         self._next_process = 0
         self._next_value: dict[TopicPartition, int] = {}
 

@@ -1,7 +1,8 @@
 """An operator who ends transactions that are open, amid everything else: commit, abort, or the id's next InitProducerId.
 
 He names producer id and epoch, as `oncelog transactions complete --state` does, so his request reaches that transaction
-or none (KIP-890), however late it comes. He has not seen what its producer sends next: a commit of his may take a part of it.
+or none (KIP-890), however late it comes; behind one in which nothing was sent the next one has the same epoch, and is meant
+as well. He has not seen what its producer sends next: a commit of his may take a part of it.
 What must hold all the same: a commit that was acknowledged to its producer is whole; an abort of his is no commit to anybody.
 """
 
@@ -61,7 +62,9 @@ class Operator:
         else:
             return
         transactional_id, identity, transaction = rng.choice(open_ones)
-        transaction.operator_commits |= deed == "commit"  # before it can have ended
+        if deed == "commit":  # before it can have ended
+            transaction.operator_commits = True
+            self.workload.history.operator_commits.add(identity)
         await asyncio.sleep(rng.choice((0.0, 0.0, rng.expovariate(200))))  # anywhere in it, or when it is over
         self.cluster.count(f"operator's {deed}")
         self.cluster.note(f"the operator wants {deed} of {transactional_id} {identity}")
