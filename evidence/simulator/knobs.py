@@ -194,6 +194,12 @@ def _other_constants() -> Iterator[Knob]:
         FORGET_AFTER_MS=(1, 3_600_000),
         CLIENTS_MAX=(1, 10_000),
     )
+    yield from _constants(
+        "oncelog.core.metadata.quota_turns",
+        READERS_MAX=(1, 1_000),
+        PRESENT_FOR_MS=(1, 5_000),
+        FORGET_AFTER_MS=(1, 60_000),
+    )
     yield from _constants("oncelog.core.placement", REMEMBERED_KEY_LENGTH_MAX=(0, 1000))
     yield from _constants("oncelog.core.transactions.timeouts", TOMBSTONES_PER_BATCH=(1, 1000))
     yield from _constants("oncelog.core.groups.consumer.uniform_balance", ROUNDS_MAX=(1, 100))

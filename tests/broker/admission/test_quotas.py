@@ -120,6 +120,45 @@ def test_a_reader_over_its_quota_gets_nothing_and_waits(tmp_path):
     run(work())
 
 
+@pytest.mark.parametrize("batch", [1_000, 50_000, 300_000])  # the last is more than all windows together
+def test_a_reader_under_a_quota_goes_on_at_its_rate(tmp_path, batch):
+    """However large the batches, and what it asks for at once: also `min_bytes` that are more than it may have."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            move = stop_clock(broker)
+            loop = asyncio.get_running_loop()
+            call_at = loop.call_at
+            # The waits of connections pass at once: the clock of the quotas is moved by what the reader is told.
+            loop.call_at = lambda when, act, *rest, **more: call_at(
+                0.0 if act.__name__ == "_delay_is_over" else when, act, *rest, **more
+            )
+            await client.create("t")
+            count = 600_000 // batch
+            for _ in range(count):
+                await client.produce("t", "x" * batch)
+            await quota(client, "consumer_byte_rate", 10_000.0)
+            begun, offset, waited_ms, sizes = loop.time(), 0, 0, []
+            while offset < count:
+                wait_ms = 10_000 if (count - offset) * batch > 100_000 else 0
+                request = fetch_request("t", offset, committed=False, wait_ms=wait_ms, min_bytes=1 << 20)
+                reply = await client.call(request, 12)
+                if reply.throttle_time_ms:
+                    assert reply.responses == []
+                    assert reply.throttle_time_ms <= 11_000
+                    waited_ms += reply.throttle_time_ms
+                    move(reply.throttle_time_ms)
+                else:
+                    sizes.append(len(reply.responses[0].partitions[0].records))
+                    offset += sizes[-1] // batch
+            assert loop.time() - begun < 10, "it does not wait for more than it may have"
+            assert max(sizes) <= max(100_000, batch + 100)
+            most_at_once_ms = 30_000 + 1_000
+            assert 60_000 - most_at_once_ms <= waited_ms <= 75_000, "600 kB at 10 kB a second"
+
+    run(work())
+
+
 def test_a_reader_over_its_quota_keeps_its_session(tmp_path):
     """From version 7, the first with sessions: a 0 would tell it that the session is gone."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oncelog.core.metadata.quota_rates import FORGET_AFTER_MS, QuotaRates, Rate, bound_for
+from oncelog.core.metadata.quota_rates import FORGET_AFTER_MS, Bound, QuotaRates, Rate, bound_for, bytes_at_once_max
 
 NOW = 1_800_000_000_000
 
@@ -96,3 +98,89 @@ def test_mutations_strict_and_not():
     assert rates.mutations(bound, 11, NOW + 3_600_000, is_strict=True) == (True, 0), "eleven seconds' worth, not more"
     assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (True, 0)
     assert rates.mutations(bound, 1, NOW + 3_600_000, is_strict=True) == (False, 1_000)
+
+
+def test_a_clock_that_is_set_back_lets_nobody_wait_until_it_has_caught_up():
+    rates, bound = QuotaRates(), bound_for({entity(user=None): {"k": 1000.0}}, "k", "u", "c")
+    assert rates.record("k", bound, 20_000, NOW) == 10_000
+    assert rates.record("k", bound, 1, NOW - 3_600_000) == 0
+    assert rates.mutations(bound, 11_000, NOW, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW - 3_600_000, is_strict=True) == (True, 0)
+    assert rates.mutations(bound, 1, NOW - 3_600_000, is_strict=True) == (False, 1)
+
+
+@dataclass
+class Reader:
+    """Reads as fast as it may: batches of one size, so many bytes in a reply, so long between a reply and the next."""
+
+    batch: int
+    fetch_max: int
+    apart_ms: int
+    next_ms: int = NOW
+    got: int = 0
+    served_ms: int = NOW
+    starved_ms: int = 0
+
+    def reply(self, bound):
+        most = min(self.fetch_max, bytes_at_once_max(bound))
+        return max(most // self.batch, 1) * self.batch + OVERHEAD
+
+
+OVERHEAD = 90
+
+
+def read_for(minutes, quota, readers):
+    """What a broker gives `readers` that share a quota, in simulated time."""
+    rates, bound = QuotaRates(), bound_for({entity(user=None): {"k": float(quota)}}, "k", "u", "c")
+    while True:
+        reader = min(readers, key=lambda each: each.next_ms)
+        now_ms = reader.next_ms
+        if now_ms >= NOW + minutes * 60_000:
+            break
+        wait_ms = rates.record_in_turn("k", bound, reader.reply(bound), id(reader), now_ms)
+        assert wait_ms <= 11_000
+        reader.starved_ms = max(reader.starved_ms, now_ms - reader.served_ms)
+        if not wait_ms:
+            reader.got += reader.reply(bound)
+            reader.served_ms = now_ms
+        reader.next_ms = now_ms + wait_ms + reader.apart_ms
+
+
+QUOTAS = st.integers(7, 20).flatmap(lambda bits: st.integers(1 << bits, 2 << bits))
+# In seconds of the quota: from a twentieth to far more than all windows.
+SIZES_S = st.integers(-4, 7).flatmap(lambda bits: st.floats(2.0**bits, 2.0 ** (bits + 1)))
+READERS = st.tuples(SIZES_S, SIZES_S, st.sampled_from([1, 7, 100]))
+
+
+def readers_under(quota, drawn):
+    return [
+        Reader(int(batch * quota) + 1, int(fetch_max * quota) + 1, apart_ms) for batch, fetch_max, apart_ms in drawn
+    ]
+
+
+@given(QUOTAS, READERS)
+@settings(max_examples=100, deadline=None)
+def test_who_reads_under_a_quota_goes_on_at_about_its_rate(quota, drawn):
+    """Whatever the sizes of batches, of what is fetched and of the quota: also a batch larger than all windows, which
+    Apache Kafka refuses for ever."""
+    [reader] = readers_under(quota, [drawn])
+    reply = reader.reply(Bound(quota, None))
+    minutes = 5 + int(3 * reply / quota / 60)
+    read_for(minutes, quota, [reader])
+    assert reader.got <= 1.1 * quota * minutes * 60 + 11 * quota + reply
+    assert reader.got >= 0.4 * quota * minutes * 60 - reply
+    assert reader.got > 0
+
+
+@given(QUOTAS, st.lists(READERS, min_size=2, max_size=6))
+@settings(max_examples=100, deadline=None)
+def test_of_those_who_share_a_quota_nobody_starves(quota, drawn):
+    """A long lag beside many who always take the little that is left, a large batch among small ones."""
+    readers = readers_under(quota, drawn)
+    replies = [reader.reply(Bound(quota, None)) for reader in readers]
+    minutes = 10 + int(5 * sum(replies) / quota / 60)
+    read_for(minutes, quota, readers)
+    total = sum(each.got for each in readers)
+    assert total <= 1.1 * quota * minutes * 60 + 11 * quota + max(replies)
+    assert total >= 0.4 * quota * minutes * 60 - max(replies)
+    assert max(each.starved_ms for each in readers) <= 1000 * (2 * sum(replies) / quota + 40)

@@ -1,6 +1,7 @@
 """Requests under client quotas: over its bound a client is told for how long, and not read for that long.
 
-A Fetch reply that would be over the bound goes out empty, as Kafka's does; a Produce has been appended, and only its
+A Fetch reply that would be over the bound goes out empty, as Kafka's does, and nothing is read that would be over it for
+certain; who was refused for long gets its turn (`core/metadata/quota_turns.py`). A Produce has been appended, and only its
 connection waits. Sizes are those of whole requests and replies.
 """
 
@@ -17,7 +18,7 @@ from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.requests.completion import finished
 from oncelog.broker.requests.request import CloseConnection, Later, NoReply, Outcome, Reply, Request
 from oncelog.core.metadata.cluster import REQUEST_PERCENTAGE, ClusterMetadata
-from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, connection_bound
+from oncelog.core.metadata.quota_rates import Bound, QuotaRates, bound_for, bytes_at_once_max, connection_bound
 from oncelog.core.metadata.quotas import (
     CONNECTION_CREATION_RATE,
     CONSUMER_BYTE_RATE,
@@ -96,8 +97,10 @@ class Quotas:
                 self._metadata, self._config().num_partitions, self._rates, request, bound, self._now_ms()
             ).handle(answer)
         if request.api_key == ApiKey.FETCH:
+            _ask_for_less(request, bound)
             return finished(request, answer(request), partial(self._fetched, request, bound))
         if request.api_key == ApiKey.SHARE_FETCH:
+            _ask_for_less(request, bound)
             return finished(request, answer(request), partial(self._share_fetched, request, bound))
         # Counted in the step in which it begins, so that what was sent behind it already waits.
         size_bytes = _request_size_bytes(request)
@@ -114,7 +117,8 @@ class Quotas:
         if isinstance(reply, CloseConnection):
             return reply
         size_bytes = sum(map(len, encode_response(request.api_key, request.api_version, 0, reply)))
-        throttle_ms = self._rates.record_unless_over(CONSUMER_BYTE_RATE, bound, size_bytes, self._now_ms())
+        reader = request.connection.connection_id
+        throttle_ms = self._rates.record_in_turn(CONSUMER_BYTE_RATE, bound, size_bytes, reader, self._now_ms())
         if not throttle_ms:
             return reply
         request.connection.mute(throttle_ms / 1000)
@@ -142,6 +146,14 @@ class Quotas:
 def _user_of(request: Request) -> str:
     """Whom a quota names: the principal without its type."""
     return request.connection.principal.partition(":")[2]
+
+
+def _ask_for_less(request: Request, bound: Bound) -> None:
+    """Not for more than may be read at once; nor wait for more. A first batch comes in any size."""
+    message, bytes_max = request.message, bytes_at_once_max(bound)
+    request.message = message.replace(
+        max_bytes=min(message.max_bytes, bytes_max), min_bytes=min(message.min_bytes, bytes_max)
+    )
 
 
 def _is_refused_for_its_id(outcome: Outcome) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, NamedTuple
 
 from oncelog.core.metadata.cluster import Entity
+from oncelog.core.metadata.quota_turns import Turns
 from oncelog.core.metadata.quotas import CLIENT_ID, CONNECTION_CREATION_RATE, IP, USER
 
 WINDOW_COUNT = 11
@@ -20,17 +21,19 @@ CLIENTS_MAX = 10_000
 
 
 class Rate:
-    """What was recorded in the last windows."""
+    """What was recorded in the last windows. `turns`: who waits to read, where it is a rate of replies."""
 
-    __slots__ = ("_samples", "last_ms")
+    __slots__ = ("_samples", "last_ms", "turns")
 
     def __init__(self) -> None:
         self._samples: deque[list[float]] = deque(maxlen=WINDOW_COUNT)  # [begun at, amount]
         self.last_ms = 0
+        self.turns: Turns | None = None
 
     def record(self, amount: float, now_ms: int) -> None:
         """Count `amount` more."""
         self.last_ms = now_ms
+        self._forget(now_ms)
         if not self._samples or now_ms - self._samples[-1][0] >= WINDOW_MS:
             self._samples.append([now_ms, 0.0])
         self._samples[-1][1] += amount
@@ -53,6 +56,8 @@ class Rate:
         return round((rate - bound) / bound * self.window_s(now_ms) * 1000) if rate > bound else 0
 
     def _forget(self, now_ms: int) -> None:
+        if self._samples and now_ms < self._samples[-1][0]:
+            self._samples.clear()  # the clock was set back: these would count until it has caught up
         while self._samples and now_ms - self._samples[0][0] >= WINDOW_COUNT * WINDOW_MS:
             self._samples.popleft()
 
@@ -69,7 +74,8 @@ class TokenBucket:
     def take(self, amount: float, per_second: float, now_ms: int) -> None:
         """Take tokens (give some back with a negative amount), even more than there are."""
         most = WINDOW_COUNT * WINDOW_MS / 1000 * per_second
-        self._tokens = min(most, self._tokens + (now_ms - self._filled_ms) / 1000 * per_second) - amount
+        gone_ms = max(now_ms - self._filled_ms, 0)  # a clock that was set back takes nothing
+        self._tokens = min(most, self._tokens + gone_ms / 1000 * per_second) - amount
         self._filled_ms = now_ms
 
     def throttle_ms(self, per_second: float) -> int:
@@ -110,6 +116,12 @@ def connection_bound(quotas: Mapping[Entity, Mapping[str, float]], host: str) ->
     return None
 
 
+def bytes_at_once_max(bound: Bound) -> int:
+    """What a client may read at once, if it has read nothing lately: more is refused for certain (Kafka's
+    maxValueInQuotaWindow)."""
+    return max(min(int(bound.value * (WINDOW_COUNT - 1) * WINDOW_MS / 1000), 2**31 - 1), 1)
+
+
 class QuotaRates:
     """The rates of all clients that a quota holds for.
 
@@ -134,13 +146,27 @@ class QuotaRates:
         return rate.throttle_ms(bound.value, now_ms)
 
     def record_unless_over(self, key: str, bound: Bound, amount: float, now_ms: int) -> int:
-        """As `record`, but what would be over the bound is not counted: it is not sent either (Fetch)."""
+        """As `record`, but what would be over the bound is not counted: it does not come to pass either."""
         rate = self._rate(key, bound, now_ms)
         rate.record(amount, now_ms)
         throttle_ms = rate.throttle_ms(bound.value, now_ms)
         if throttle_ms:
             rate.record(-amount, now_ms)
         return throttle_ms
+
+    def record_in_turn(self, key: str, bound: Bound, amount: float, reader: Hashable, now_ms: int) -> int:
+        """As `record_unless_over`, for a reply that has to come through some time, however large it is (Fetch)."""
+        rate = self._rate(key, bound, now_ms)
+        turns = rate.turns
+        if turns is None:
+            turns = rate.turns = Turns()
+        rate.record(amount, now_ms)
+        over_ms = rate.throttle_ms(bound.value, now_ms)
+        turns.pass_time(bound.value, now_ms)
+        wait_ms = turns.wait_ms(reader, amount, over_ms, bound.value, WINDOW_COUNT * WINDOW_MS)
+        if wait_ms:
+            rate.record(-amount, now_ms)
+        return wait_ms
 
     def _rate(self, key: str, bound: Bound, now_ms: int) -> Rate:
         rate = self._rates.setdefault((key, bound.shared_by), Rate())
