@@ -22,6 +22,7 @@ from oncelog.wire.messages.heartbeat import HeartbeatRequest
 from oncelog.wire.messages.metadata import MetadataRequest
 from oncelog.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from oncelog.wire.record_batch import build_batch
+from tests.broker.share.share_world import Reader, started
 
 E = ErrorCode
 
@@ -175,6 +176,31 @@ def test_a_reader_over_its_quota_keeps_its_session(tmp_path):
             assert second.throttle_time_ms > 0
             assert second.responses == []
             assert second.session_id == first.session_id > 0
+
+    run(work())
+
+
+def test_a_member_of_a_share_group_is_told_to_wait_and_keeps_what_is_its_own(tmp_path):
+    """What it acquired is sent, and no more of it at once than a reader's; its next request waits."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            topic_id = await started(client)
+            for _ in range(12):
+                await client.produce("t", "x" * 1_000)
+            await quota(client, "consumer_byte_rate", 1_000.0)
+            reader = Reader(client, topic_id)
+            first = await client.call(reader.request())
+            assert first.throttle_time_ms == 0
+            assert 8_000 < len(first.responses[0].partitions[0].records) <= 10_000
+            await quota(client, "consumer_byte_rate", 1_100.0)
+            second = await client.call(reader.request())
+            assert second.throttle_time_ms > 900
+            assert len(second.responses[0].partitions[0].records) > 1_000
+            begun = asyncio.get_running_loop().time()
+            await client.call(ApiVersionsRequest(), 0)
+            assert asyncio.get_running_loop().time() - begun > 0.5
 
     run(work())
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 Answer = Callable[[Request], Outcome]
 THROTTLED = frozenset(
-    (ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS)
+    (
+        *(ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH),
+        *(ApiKey.CREATE_TOPICS, ApiKey.CREATE_PARTITIONS, ApiKey.DELETE_TOPICS),
+    )
 )
 
 
