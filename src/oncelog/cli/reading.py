@@ -10,10 +10,36 @@ from oncelog.cli.command import Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import Failed
 from oncelog.client.admin.admin import Admin
+from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
 from oncelog.types import TopicPartition
 
 POLL_MS = 50
+
+
+class ThrottleWatch:
+    """For how long brokers have told a consumer to wait (KIP-219) since it last came on: it is over a quota."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._seen_ms = self._before_ms = 0
+
+    def look(self, *, has_moved: bool) -> None:
+        """To be called after each poll. What was told just before a position moved was told to the reader of what follows."""
+        if has_moved:
+            self._before_ms = self._seen_ms
+        self._seen_ms = sum(each.throttle_sum_ms for each in self._consumer.metrics().brokers)
+
+    def told(self, settings: Settings) -> tuple[str, str] | None:
+        """What to say of it where nothing came, and the way out; None where no broker told it to wait."""
+        if self._seen_ms <= self._before_ms:
+            return None
+        waits = duration_text(self._seen_ms - self._before_ms)
+        keys = "its consumer_byte_rate or request_percentage"
+        return (
+            f"a quota holds it up: the broker told it to wait for {waits} meanwhile",
+            f"`{settings.repair('quotas', 'list')}` has {keys}; more time with --timeout",
+        )
 
 
 async def records_since(
@@ -28,14 +54,17 @@ async def records_since(
         consumer.assign([where])
         consumer.seek(where, start)
         loop, position = asyncio.get_running_loop(), start
-        moved_at = loop.time()
+        moved_at, throttle = loop.time(), ThrottleWatch(consumer)
         while position < end:
             for record in await consumer.poll(POLL_MS):
                 if record.offset < end:
                     yield record
             before, position = position, await consumer.position(where)
+            throttle.look(has_moved=position != before)
             if position != before:
                 moved_at = loop.time()
             elif loop.time() - moved_at > settings.timeout_ms / 1000:
                 waited = duration_text(settings.timeout_ms)
-                raise Failed(f"nothing came for {waited}: {where} at {position} of {end}", "more time with --timeout")
+                text = f"nothing came for {waited}: {where} at {position} of {end}"
+                why, way_out = throttle.told(settings) or ("", "more time with --timeout")
+                raise Failed(f"{text}: {why}" if why else text, way_out)

@@ -144,3 +144,21 @@ def test_a_range_of_time(cli: Cli) -> None:
     assert cli("consume", "ranged:0", "--to", 2).stdout.split() == ["1000", "2000"]
     for wrong in ("@", "@yesterday", "later", "-1", "@99999999999999999999"):
         cli("consume", "ranged", "--to", wrong, status=2)
+
+
+@pytest.mark.parametrize("more", [(), ("-g", "consume-quota-group")])
+def test_a_reader_that_gets_nothing_for_its_quota_is_told_so(cli: Cli, more: tuple[str, ...]) -> None:
+    """The partition is well: to look for offline ones would be in vain."""
+    cli.create("consume-quota")
+    cli("produce", "consume-quota", stdin=f"{'x' * 5000}\n")
+    cli("quotas", "set", "--client-id", "consume-slow", "consumer_byte_rate=1", "-y")
+    try:
+        arguments = ("consume", "consume-quota", "-e", *more, "-X", "client.id=consume-slow", "--timeout", "1500ms")
+        result = cli(*arguments, status=1)
+    finally:
+        cli("quotas", "delete", "--client-id", "consume-slow", "consumer_byte_rate", "-y")
+        cli("topics", "delete", "consume-quota", "-y")
+    assert "nothing came for 1.5s: consume-quota-0 at 0 of 1: a quota holds it up" in result.stderr
+    assert "told it to wait for 11s meanwhile" in result.stderr
+    assert f"oncelog -b {cli.bootstrap_servers} quotas list" in result.stderr
+    assert "offline" not in result.stderr

@@ -227,6 +227,7 @@ def test_a_quota_that_a_lag_waits_for(cli: Cli) -> None:
         (cause,) = why(cli, "why-quota-group", *NOW)["causes"]
     assert cause["kind"] == "quota"
     assert oncelog(*shlex.split(cause["command"])[1:], "-o", "json").stdout.count("why-quota-group-reader") == 1
+    cli("quotas", "delete", "--client-id", "why-quota-group-reader", "consumer_byte_rate", "-y")
 
 
 def test_a_quota_of_every_user_and_of_one(cli: Cli) -> None:
@@ -247,6 +248,32 @@ def test_a_quota_of_every_user_and_of_one(cli: Cli) -> None:
             cli("quotas", "delete", "--user", "ann", "consumer_byte_rate", "-y")
     assert cause["kind"] == "quota"
     assert cause["command"].endswith("quotas list --user default")
+
+
+def test_a_topics_readers_may_be_under_a_quota(cli: Cli) -> None:
+    """Who reads it is not known: no cause, and not said where all of it may be read at once."""
+    cli.create("why-topic-quota")
+    cli("produce", "why-topic-quota", stdin=f"{'x' * 5000}\n")
+    cli("quotas", "set", "--client-id", "why-slow", "consumer_byte_rate=100", "-y")
+    try:
+        for name in ("why-topic-quota", "why-topic-quota:0"):
+            result = cli("why", name, *NOW)
+            assert (
+                "readers with client-id 'why-slow' may be made to wait: their quota is 100 bytes a second"
+                in result.stderr
+            )
+            assert f"oncelog -b {cli.bootstrap_servers} quotas list --client-id why-slow" in result.stderr
+            assert "nothing holds it back" in result.stderr
+        cli("quotas", "set", "--client-id", "why-slow", "consumer_byte_rate=1000", "-y")
+        assert "quota" not in cli("why", "why-topic-quota", *NOW).stderr.replace("why-topic-quota", "")
+        cli("quotas", "set", "--client-id", "default", "consumer_byte_rate=1", "-y")
+        cli("quotas", "set", "--client-id", "why-slow", "consumer_byte_rate=100", "-y")
+        result = cli("why", "why-topic-quota", *NOW)
+        assert "readers with client-id of any name (and 1 more, with higher ones) may be made to wait" in result.stderr
+        assert result.stderr.splitlines()[0].endswith("quotas list")
+    finally:
+        for client_id in ("why-slow", "default"):
+            cli("quotas", "delete", "--client-id", client_id, "consumer_byte_rate", "-y")
 
 
 def test_a_rebalance_that_does_not_end(cli: Cli) -> None:

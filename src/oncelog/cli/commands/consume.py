@@ -16,6 +16,7 @@ from oncelog.cli.durations import duration_text, moment_from_text, record_time_f
 from oncelog.cli.numbers import WholeNumberRange, is_number
 from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
+from oncelog.cli.reading import ThrottleWatch
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
@@ -152,8 +153,8 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         ends = await _ends(admin, [at for at in partitions if at in starts], wanted, unreadable)
         name_offline(settings, (await admin.describe_topics({at.topic for at in partitions})).values(), unreadable)
     progress = Progress(ends, wanted.count_max)
-    patience = Patience(settings, ends=wanted.exits_at_end)
     async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
+        patience = Patience(settings, consumer, ends=wanted.exits_at_end)
         readable = [where for where in partitions if where not in unreadable]
         left = {where for where in readable if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
@@ -199,7 +200,9 @@ def _pass_over(
 class Patience:
     """How long a read to a known end may come no further. Without a known end it waits for what may come, for ever."""
 
-    def __init__(self, settings: Settings, *, ends: bool) -> None:
+    def __init__(self, settings: Settings, consumer: Consumer, *, ends: bool) -> None:
+        self._settings = settings
+        self._throttle = ThrottleWatch(consumer)
         self._timeout_ms = settings.timeout_ms if ends else None
         self._loop = asyncio.get_running_loop()
         self._seen: dict[TopicPartition, int] = {}
@@ -212,15 +215,19 @@ class Patience:
         left: Collection[TopicPartition],
     ) -> None:
         """Raises Failed when nothing moved for the whole time."""
+        self._throttle.look(has_moved=positions != self._seen)
         if positions != self._seen:
             self._seen, self._moved_at = dict(positions), self._loop.time()
         elif self._timeout_ms is not None and left and self._loop.time() - self._moved_at > self._timeout_ms / 1000:
             stuck = ", ".join(
                 f"{where} at {positions.get(where, '?')} of {ends.get(where, '?')}" for where in sorted(left)[:5]
             )
+            text = f"nothing came for {duration_text(self._timeout_ms)}: {stuck}"
+            if told := self._throttle.told(self._settings):
+                raise Failed(f"{text}: {told[0]}", told[1])
             topics = " ".join(sorted({where.topic for where in left}))
             raise Failed(
-                f"nothing came for {duration_text(self._timeout_ms)}: {stuck}",
+                text,
                 f"`oncelog topics describe {topics}` names offline partitions; more time with --timeout",
             )
 
@@ -248,7 +255,7 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
         auto_offset_reset=wanted.start,
         enable_auto_commit=False,
     ) as consumer:
-        patience = Patience(settings, ends=wanted.exits_at_end)
+        patience = Patience(settings, consumer, ends=wanted.exits_at_end)
         while not progress.is_done and not await _is_at_end(consumer, progress):
             records = await consumer.poll(POLL_MS, progress.count_left)
             for record in records:

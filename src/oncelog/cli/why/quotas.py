@@ -1,4 +1,5 @@
-"""Quotas that may slow a group down: those of its members' client ids, beside how many bytes the members have to read.
+"""Quotas that may slow a group down: those of its members' client ids, beside how many bytes the members have to read; and
+that may slow a topic's readers down, of whom nothing is known.
 
 Throttling itself is told to the throttled only. What anybody can compute is how long a lag takes at least at the rate allowed.
 """
@@ -20,6 +21,8 @@ from oncelog.core.diagnosis.quotas import ReadingQuota, quota_of, reading_quotas
 from oncelog.errors import KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
+
+READ_AT_ONCE_MS = 10_000  # so much of a quota may be read at once: for less nobody waits
 
 
 @dataclass
@@ -60,16 +63,41 @@ class QuotaReading:
             f"their lag {takes}: {settings.repair('quotas', 'list', *quota_entity(quota.entity))}"
         )
 
-    async def _read_for(self, client_ids: Iterable[str]) -> bool:
-        """Whether there is a quota that may hold for one of them; then the sizes are known, too."""
+    async def note_of_topic(self, settings: Settings, partitions: Sequence[PartitionFacts]) -> str | None:
+        """The slowest of those who would be made to wait while they read all of a topic: who reads it is not known."""
+        if not partitions or not await self._read_for(None):
+            return None
+        by_broker: dict[int, int] = {}
+        for each in partitions:
+            by_broker[each.leader_id] = by_broker.get(each.leader_id, 0) + (self._sizes or {}).get(each.where, 0)
+        size = max(by_broker.values())
+        facts = [QuotaFacts("", each.entity, each.bytes_per_second, size) for each in self._quotas or ()]
+        slow = sorted(
+            (each for each in facts if each.catch_up_ms > READ_AT_ONCE_MS), key=lambda each: each.bytes_per_second
+        )
+        if not slow:
+            return None
+        first, *others = slow
+        who = " and ".join(f"{kind} {'of any name' if name is None else repr(name)}" for kind, name in first.entity)
+        takes = f"takes {duration_text(first.catch_up_ms)} or longer" if first.bytes_per_second > 0 else "is for ever"
+        more = f" (and {len(others)} more, with higher ones)" if others else ""
+        entity = () if others else quota_entity(first.entity)
+        return (
+            f"readers with {who}{more} may be made to wait: their quota is {first.bytes_per_second:g} bytes a second, and to "
+            f"read all of it {takes}: {settings.repair('quotas', 'list', *entity)}"
+        )
+
+    async def _read_for(self, client_ids: Iterable[str] | None) -> bool:
+        """Whether there is a quota that may hold for one of them (None: for anybody); then the sizes are known, too."""
         if self._failed:
             return False
         try:
             if self._quotas is None:
                 told = await self.looking.admin.describe_client_quotas()
                 self._quotas = reading_quotas((each.entity, each.values) for each in told)
-            has_any = any(quota_of(self._quotas, each) for each in client_ids)
-            if not has_any and slowest_of_users(self._quotas, client_ids) is None:
+            if not self._quotas:
+                return False
+            if client_ids is not None and not self._may_hold_for(client_ids):
                 return False
             if self._sizes is None:
                 self._sizes = _sizes(await self.looking.admin.describe_log_dirs())
@@ -78,6 +106,10 @@ class QuotaReading:
             self.looking.notes.append(f"quotas and the sizes of partitions could not be read: {error_name(error)}")
             return False
         return True
+
+    def _may_hold_for(self, client_ids: Iterable[str]) -> bool:
+        quotas = self._quotas or ()
+        return any(quota_of(quotas, each) for each in client_ids) or slowest_of_users(quotas, client_ids) is not None
 
     def _lag_bytes(self, lagging: Iterable[PartitionFacts]) -> int:
         """Of the broker that has the most of it."""

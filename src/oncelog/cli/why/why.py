@@ -22,7 +22,7 @@ from oncelog.cli.why.subject import subject_of
 from oncelog.cli.why.words import Told, id_text, row, told
 from oncelog.client.arguments import is_wire_text
 from oncelog.core.diagnosis.causes import NO_MEMBERS, OUT_OF_RANGE, Cause, causes, verdict, young_count
-from oncelog.core.diagnosis.facts import GROUP, TOPIC, TRANSACTION, Facts
+from oncelog.core.diagnosis.facts import GROUP, PARTITION, TOPIC, TRANSACTION, Facts
 
 SHOWN_MAX = 20
 OLDER_THAN_MS = 10_000
@@ -73,6 +73,10 @@ async def look(
         facts = dataclasses.replace(facts, quotas=await reading.quotas_of(facts.partitions))
         if note := reading.note_of_users(settings, facts.partitions):
             looking.notes.append(note)
+    elif facts.kind in (TOPIC, PARTITION) and (
+        note := await QuotaReading(looking).note_of_topic(settings, facts.partitions)
+    ):
+        looking.notes.append(note)
     found = causes(facts, older_than_ms)
     if suspects := [where for cause in found if cause.kind == OUT_OF_RANGE for where in cause.partitions]:
         facts = await positions_again(looking, facts, suspects)
