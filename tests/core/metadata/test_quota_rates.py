@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from oncelog.core.metadata.quota_rates import FORGET_AFTER_MS, Bound, QuotaRates, Rate, bound_for, bytes_at_once_max
 
 NOW = 1_800_000_000_000
+# In seconds of the quota: from a twentieth to far more than all windows.
+SIZES_S = st.integers(-4, 7).flatmap(lambda bits: st.floats(2.0**bits, 2.0 ** (bits + 1)))
 
 
 def entity(**parts):
@@ -44,6 +46,22 @@ def test_who_waits_as_told_keeps_the_bound(amount, bound):
     burst = 10 * bound + amount  # what the first ten seconds may take at once
     assert 0.8 * bound <= sent / 60
     assert sent - burst <= 1.25 * bound * 60
+
+
+@given(st.integers(1, 1 << 20), SIZES_S, st.integers(1, 5))
+def test_who_sends_more_at_once_than_all_windows_goes_on(bound, seconds, clients):
+    """Each is taken, and then waits for what it is over. As in Apache Kafka the windows forget what is not paid back by then."""
+    rate, amount, minutes = Rate(), int(seconds * bound) + 1, 120
+    due_ms, counts = [NOW] * clients, [0] * clients
+    while min(due_ms) < NOW + minutes * 60_000:
+        client = due_ms.index(min(due_ms))
+        now_ms = due_ms[client]
+        rate.record(amount, now_ms)
+        wait_ms = rate.throttle_ms(bound, now_ms)
+        assert wait_ms <= 1000 * (12 * clients * (amount / bound + 1))
+        due_ms[client] = now_ms + 250 + wait_ms
+        counts[client] += 1
+    assert min(counts) >= 2
 
 
 @pytest.mark.parametrize(
@@ -147,8 +165,6 @@ def read_for(minutes, quota, readers):
 
 
 QUOTAS = st.integers(7, 20).flatmap(lambda bits: st.integers(1 << bits, 2 << bits))
-# In seconds of the quota: from a twentieth to far more than all windows.
-SIZES_S = st.integers(-4, 7).flatmap(lambda bits: st.floats(2.0**bits, 2.0 ** (bits + 1)))
 READERS = st.tuples(SIZES_S, SIZES_S, st.sampled_from([1, 7, 100]))
 
 
