@@ -7,13 +7,14 @@ import sys
 
 from oncelog.cli.plain_serve import plain_options, serve_and_exit
 from oncelog.cli.signals import end_at_once, hear
-from oncelog.cli.standard_streams import occupy
+from oncelog.cli.standard_streams import occupy, stand_no_longer_than_told
 
 
 def oncelog() -> None:
     """`oncelog`."""
     hear(end_at_once)
     occupy()
+    stand_no_longer_than_told()
     options = plain_options(sys.argv[1:], os.environ)
     if options is not None:
         serve_and_exit(options)
@@ -26,6 +27,7 @@ def kafka_transactions() -> None:
     """`kafka-transactions`."""
     hear(end_at_once)
     occupy()
+    stand_no_longer_than_told()
     from oncelog.cli.transactions.kafka_transactions import main
 
     main()

@@ -20,7 +20,7 @@ from typing import Any
 import click
 
 from oncelog.cli.output import Failed
-from oncelog.cli.signals import Signalled, end_at_once, heard_by, raise_signalled
+from oncelog.cli.signals import ENDING, Signalled, end_at_once, heard_by, raise_signalled
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -47,6 +47,9 @@ class _Running:
         if self._received:
             end_at_once(number, frame)
         self._received.append(number)
+        ENDING.number = number
+        if ENDING.is_standing and ENDING.is_unheard():
+            raise_signalled(number)  # the loop is held up by a pipe that nobody reads or writes
         if self._cancel is not None:
             self._cancel()
 
@@ -54,7 +57,13 @@ class _Running:
         """What the body gives; None, and `ended_by`, where a signal ended it."""
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
         assert task is not None
-        self._cancel = lambda: loop.call_soon_threadsafe(task.cancel)
+
+        def cancel() -> None:
+            ENDING.heard(self._received[0])
+            task.cancel()
+
+        self._cancel = lambda: loop.call_soon_threadsafe(cancel)
+        ENDING.is_body = lambda: asyncio.current_task() is task
         try:
             if self._received:  # before it began
                 self._work.close()
@@ -67,7 +76,7 @@ class _Running:
                 raise
             self.ended_by = Signalled(self._received[0])
         finally:
-            self._cancel = None
+            self._cancel = ENDING.is_body = None
 
 
 def asked(question: str, *, is_hidden: bool = False) -> str:
@@ -89,6 +98,17 @@ def asked(question: str, *, is_hidden: bool = False) -> str:
     if not answer:
         raise Failed("no answer, nothing was changed")
     return answer.rstrip("\r\n")
+
+
+def first_line() -> str:
+    """The first line of a stdin that is no terminal, without its end; nothing may have been changed yet. Raises Signalled."""
+    if sys.stdin is None:
+        return ""
+    try:
+        with heard_by(raise_signalled):
+            return sys.stdin.readline().rstrip("\r\n")
+    except Signalled as error:
+        raise Signalled(error.number, "nothing was changed") from None
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import importlib
 import sys
 from collections.abc import Iterator, Sequence
@@ -13,8 +12,9 @@ import click
 
 import oncelog
 from oncelog.cli.command import Group
-from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, printable_lines
+from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, Output, printable_lines
 from oncelog.cli.plain_serve import end
+from oncelog.cli.standard_streams import stream_of
 
 # name: (where it lives, what it does)
 COMMANDS = {
@@ -142,9 +142,6 @@ def root(**_: Any) -> None:
     """
 
 
-CANNOT_BE_WRITTEN = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-
-
 def refuse_without_assertions() -> None:
     """Invariants are assertions: with `python -O` a broken one would go on and write."""
     if not __debug__:
@@ -158,9 +155,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
     except OSError as error:  # of what click itself writes: help, the version
-        if error.filename is not None or error.errno not in CANNOT_BE_WRITTEN:
+        if not stream_of(error):
             raise
-        click.echo(f"error: cannot write to stdout: {error.strerror}", err=True)
+        Output().error(error)
         sys.exit(EXIT_FAILURE)
     finally:
         end()

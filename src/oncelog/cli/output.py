@@ -17,6 +17,7 @@ from typing import Any, TextIO, TypeAlias
 import click
 
 from oncelog.cli.durations import duration_text, moment_text
+from oncelog.cli.standard_streams import stream_of
 from oncelog.errors import KafkaError, OncelogError, code_name
 from oncelog.lazy_dataclass import dataclass
 
@@ -189,7 +190,10 @@ class Output:
 
     def error(self, error: BaseException, *, hint: str = "") -> None:
         """One line on stderr, and for machines an object on stdout."""
-        line = " ".join((str(error) or type(error).__name__).split())
+        told = str(error) or type(error).__name__
+        if isinstance(error, OSError) and (stream := stream_of(error)):
+            told = f"cannot write to {stream}: {error.strerror}"
+        line = " ".join(told.split())
         self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
         if self.is_machine and not self._has_printed_error:
             with suppress(OSError, ValueError):  # it may be the very file that could not be written

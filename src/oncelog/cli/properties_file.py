@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
+from oncelog.cli.signals import heard_by, raise_signalled
 from oncelog.core.config_references import PROVIDERS_KEY, ReferenceInvalid
 from oncelog.core.java_properties import each_property
 from oncelog.errors import ConfigurationError
@@ -20,7 +21,10 @@ def properties_from_text(text: str) -> dict[str, str]:
 def read_properties(path: str) -> dict[str, str]:
     """The properties of a file. Raises ConfigurationError when it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with (
+            heard_by(raise_signalled),
+            open(path, encoding="utf-8") as file,
+        ):  # it may be a pipe into which nobody writes
             text = file.read(FILE_LENGTH_MAX + 1)
             others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO
         if len(text) > FILE_LENGTH_MAX:

@@ -11,6 +11,7 @@ This is loaded before anything else is: it imports nothing slow.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -29,6 +30,29 @@ class Signalled(KeyboardInterrupt):
         super().__init__(number)
         self.number = signal.Signals(number)
         self.detail = detail
+
+
+class Ending:
+    """What the standard streams ask: whether the process was told to end, and who has heard of it. A read or write of theirs that
+    stands does not hold up the end (`standard_streams.py`)."""
+
+    def __init__(self) -> None:
+        self.number = 0  # the signal; 0 where none came
+        self.is_standing = False  # whether the main thread waits for the other end of a standard stream
+        self.is_body: Callable[[], bool] | None = (
+            None  # whether a command's body is running, that has not heard of the signal
+        )
+
+    def heard(self, number: int) -> None:
+        """Who is to end knows it: what it still writes is written where there is room."""
+        self.number, self.is_body = number, None
+
+    def is_unheard(self) -> bool:
+        """Whether the signal came and who runs now has not heard of it."""
+        return self.number != 0 and self.is_body is not None and self.is_body()
+
+
+ENDING = Ending()
 
 
 def line_of(error: BaseException) -> str:
@@ -54,13 +78,15 @@ def ending_signals() -> tuple[signal.Signals, ...]:
 
 def end_at_once(number: int, _: FrameType | None = None) -> NoReturn:
     """A handler: the process ends here, with one line. For when nothing has begun, and for who asks twice."""
-    with suppress(OSError):  # the terminal may be gone
-        os.write(STDERR, f"{WORDS[signal.Signals(number)]}\n".encode("ascii"))
+    with suppress(OSError):  # the terminal may be gone, or the pipe be full
+        if select.select([], [STDERR], [], 0)[1]:
+            os.write(STDERR, f"{WORDS[signal.Signals(number)]}\n".encode("ascii"))
     os._exit(status_after(number))
 
 
 def raise_signalled(number: int, _: FrameType | None = None) -> NoReturn:
     """A handler. Raises Signalled, wherever the main thread is."""
+    ENDING.heard(number)
     raise Signalled(number)
 
 
@@ -69,6 +95,19 @@ def hear(handler: Handler) -> None:
     with suppress(ValueError):
         for number in ending_signals():
             signal.signal(number, handler)
+
+
+def hear_in_streams() -> None:
+    """For an event loop with handlers of its own, which are called when it comes to them: a full pipe holds it up no longer."""
+    for number in {*ending_signals(), signal.SIGINT}:
+        former = signal.getsignal(number)
+
+        def heard(number: int, frame: FrameType | None, former: object = former) -> None:
+            ENDING.heard(number)
+            if callable(former):
+                former(number, frame)
+
+        signal.signal(number, heard)
 
 
 @contextmanager

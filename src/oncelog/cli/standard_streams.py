@@ -1,8 +1,30 @@
-"""Standard input, output and error of a process: they may be closed, and what is written to them may not fit."""
+"""Standard input, output and error of a process: they may be closed, what is written to them may not fit, and nobody may ever
+read or write at their other end.
+
+A read or write that stands holds up the event loop, and with it what a signal asks for. So what waits here asks `ENDING`: the
+body of a command that has not heard of a signal yet is left by an exception; who ends already gets the time of `PATIENCE_S`
+for its last words, and what then has no room is given up.
+"""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import select
+import stat
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+from oncelog.cli.signals import ENDING, raise_signalled
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+PATIENCE_S = 1.0
+LOOK_S = 1.0  # a signal that comes between a look and the wait does not end the wait
+STDIN, STDOUT, STDERR = "<stdin>", "<stdout>", "<stderr>"
 
 
 def occupy() -> None:
@@ -13,3 +35,88 @@ def occupy() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: this one
+
+
+def stand_no_longer_than_told() -> None:
+    """From now on no signal waits for who is at the other end of a standard stream."""
+    for name, number in ((STDIN, 0), (STDOUT, 1), (STDERR, 2)):
+        stream = getattr(sys, name[1:-1])
+        if not isinstance(stream, io.TextIOWrapper):  # None: closed before we began
+            continue
+        raw = _Raw(number, "r" if name == STDIN else "w", name)
+        buffered = io.BufferedReader(raw) if name == STDIN else io.BufferedWriter(raw)
+        text = io.TextIOWrapper(
+            buffered,
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering or stream.write_through,
+        )
+        setattr(sys, name[1:-1], text)
+
+
+def stream_of(error: OSError) -> str:
+    """The standard stream that could not be written, by its name; "" where it is an error of something else."""
+    return error.filename[1:-1] if error.filename in (STDOUT, STDERR) else ""
+
+
+class _Raw(io.FileIO):
+    """The bytes of a standard stream. Only the main thread is told of signals: in others it is a file like any."""
+
+    def __init__(self, number: int, mode: str, name: str) -> None:
+        super().__init__(number, mode, closefd=False)
+        self.name = name
+        self._may_wait = not stat.S_ISREG(os.fstat(number).st_mode)
+        self._is_given_up = False
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """As many bytes as there is room for. Raises Signalled; OSError, which names the stream."""
+        view = memoryview(data).cast("B")
+        try:
+            if not self._has_to_wait():
+                return super().write(view)
+            if not self._waited([], [self]):
+                return len(view)
+            return super().write(view[: select.PIPE_BUF])  # as much is taken without waiting, where there is room
+        except OSError as error:
+            if error.errno != errno.EPIPE:  # whose meaning is known: nobody reads any more
+                error.filename = self.name
+            raise
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        """What is there. Raises Signalled."""
+        return super().readinto(buffer) if not self._has_to_wait() or self._waited([self], []) else 0
+
+    def readall(self) -> bytes:
+        """Up to the end. Raises Signalled."""
+        found = bytearray()
+        while chunk := self.read(io.DEFAULT_BUFFER_SIZE):
+            found += chunk
+        return bytes(found)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Raises Signalled."""
+        if size is None or size < 0:
+            return self.readall()
+        buffer = bytearray(size)
+        return bytes(buffer[: self.readinto(buffer)])
+
+    def _has_to_wait(self) -> bool:
+        return self._may_wait and threading.current_thread() is threading.main_thread()
+
+    def _waited(self, reads: list[_Raw], writes: list[_Raw]) -> bool:
+        """Until it can be read or written. False: given up, as the process is to end. Raises Signalled."""
+        while not self._is_given_up:
+            if any(select.select(reads, writes, [], 0)):
+                return True
+            if ENDING.is_unheard():
+                raise_signalled(ENDING.number)
+            is_last = ENDING.number != 0
+            ENDING.is_standing = True  # only here: what was written must not look as if it were not
+            try:
+                found = select.select(reads, writes, [], PATIENCE_S if is_last else LOOK_S)
+            finally:
+                ENDING.is_standing = False
+            if any(found):
+                return True
+            self._is_given_up = is_last
+        return False

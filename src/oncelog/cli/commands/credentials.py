@@ -9,7 +9,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.interruption import asked
+from oncelog.cli.interruption import asked, first_line
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import columns, is_terminal, printable
 from oncelog.client.admin.clients import MECHANISMS
@@ -104,7 +104,7 @@ def _show(settings: Settings, user: str, mechanisms: Sequence[str], done: str) -
 def _password(user: str) -> str:
     if is_terminal(sys.stdin):
         return _typed_password(user)
-    password = "" if sys.stdin is None else sys.stdin.readline().rstrip("\r\n")
+    password = first_line()
     if not password:
         raise click.UsageError("no password: give it as the first line of stdin")
     return password

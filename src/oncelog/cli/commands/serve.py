@@ -27,7 +27,8 @@ from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
 from oncelog.broker.warm_up import warm_up
 from oncelog.cli.config_references import with_references
-from oncelog.cli.signals import Signalled, end_at_once, ending_signals, line_of, status_of
+from oncelog.cli.signals import Signalled, end_at_once, ending_signals, hear_in_streams, line_of, status_of
+from oncelog.cli.standard_streams import stand_no_longer_than_told
 from oncelog.core.access.listeners import ListenerInvalid, named_address
 from oncelog.core.config_references import ReferenceInvalid
 from oncelog.core.processes.process_plan import PROCESS_COUNT_MAX, process_plans, text_of
@@ -182,6 +183,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
 
     for each in {*ending_signals(), signal.SIGINT}:
         loop.add_signal_handler(each, stop, each)
+    hear_in_streams()
     gc.set_threshold(*COLLECT_AFTER_AT_START)
     try:
         await broker.start()
@@ -293,4 +295,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
+    stand_no_longer_than_told()
     sys.exit(main())

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from oncelog.cli.signals import ending_signals
+from oncelog.cli.signals import ending_signals, hear_in_streams
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import NamedFamily, exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
@@ -172,6 +172,7 @@ async def _run(children: Sequence[Child], sockets: str) -> int:
 
     for each in {*ending_signals(), signal.SIGINT}:
         loop.add_signal_handler(each, stop)
+    hear_in_streams()
     waits, ready = tasks.start(stopped.wait()), tasks.start(_all_ready(children))
     first = tasks.start(children[0].run())
     # What is wrong for all is said by the first alone. One that has much to recover is not waited for: the others do the same.

@@ -17,9 +17,11 @@ from oncelog.cli.command import Settings
 from oncelog.cli.interruption import run
 from oncelog.cli.main import refuse_without_assertions
 from oncelog.cli.numbers import whole_number
-from oncelog.cli.output import Failed, printable
+from oncelog.cli.output import Failed, Output, printable
 from oncelog.cli.partitions import partitions_of
+from oncelog.cli.plain_serve import end
 from oncelog.cli.signals import line_of, status_of
+from oncelog.cli.standard_streams import stream_of
 from oncelog.cli.transactions.repair import is_prepared, refused_prepared
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.transaction_listing import TransactionDescription
@@ -253,6 +255,8 @@ async def _run(options: argparse.Namespace) -> int:
         async with open_admin(settings) as admin:
             await options.body(admin, options)
     except (OncelogError, OSError) as error:
+        if isinstance(error, OSError) and stream_of(error):
+            raise
         text = str(error) if isinstance(error, Failed) else f"{_failure(options)}: {error}"
         print(printable(text.replace("\n", " ")), file=sys.stderr)
         return 1
@@ -268,12 +272,22 @@ def _failure(options: argparse.Namespace) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The entry point `kafka-transactions`."""
     refuse_without_assertions()
-    options = parser().parse_args(arguments)
     try:
-        sys.exit(run(_run(options)))
+        options = parser().parse_args(arguments)
+        status = run(_run(options))
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.exit(status)
     except KeyboardInterrupt as error:
         print(line_of(error), file=sys.stderr)
         sys.exit(status_of(error))
+    except OSError as error:
+        if not stream_of(error):
+            raise
+        Output().error(error)
+        sys.exit(1)
+    finally:
+        end()
 
 
 if __name__ == "__main__":
