@@ -77,7 +77,7 @@ def test_a_setting_wins_over_the_file_and_an_option_over_both(tmp_path: pathlib.
     [
         ("kafka", 1, "error: PRODUCER_FENCED: somebody newer"),
         ("group", 1, "error: PRODUCER_FENCED: somebody newer"),
-        ("config", 2, "error: no such key"),
+        ("config", 2, "Error: no such key"),
         ("interrupt", 130, "interrupted"),
         ("terminate", 143, "terminated"),
         ("os", 1, "error: [Errno 2] No such file or directory: 'x'"),

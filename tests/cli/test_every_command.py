@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import pathlib
+import random
 from collections.abc import Iterator
 
 import click
 import pytest
 
+from oncelog.cli.command import global_options
+from oncelog.cli.durations import DURATION
 from oncelog.cli.main import COMMANDS, root
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
+from oncelog.testing import TestBroker
 from tests.cli.world import Cli, oncelog
 
 
@@ -44,14 +49,19 @@ def test_an_unknown_option_is_wrong_usage(path: tuple[str, ...]) -> None:
     assert "no-such-option" in result.stderr
 
 
-@pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_numbers_are_digits(path: tuple[str, ...]) -> None:
+def command_at(path: tuple[str, ...]) -> click.Command:
     command: click.Command = root
     for name in path:
         assert isinstance(command, click.Group)
         found = command.get_command(click.Context(command), name)
         assert found is not None
         command = found
+    return command
+
+
+@pytest.mark.parametrize("path", ALL, ids=" ".join)
+def test_numbers_are_digits(path: tuple[str, ...]) -> None:
+    command = command_at(path)
     taken = [(each.name, type(each.type)) for each in command.params if isinstance(each.type, click.types.IntParamType)]
     assert [(name, kind) for name, kind in taken if kind not in (WholeNumber, WholeNumberRange)] == []
 
@@ -141,3 +151,72 @@ def test_wrong_usage_is_status_2(arguments: tuple[str, ...]) -> None:
     result = oncelog(*arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "rror: " in result.stderr
+
+
+MISTAKES = (
+    "a-file",
+    "fly",
+    "nan",
+    "1e400",
+    "foo://x",
+    "no/such/dir",
+    "-1",
+    "",
+    "producer_byte_rate=nan",
+    "x=1",
+    "2:y",
+    "\u00e9",
+    "User:x",
+)
+NEVER_END = {("serve",): "its lines begin with `oncelog serve:`", ("console",): "it serves until it is told to end"}
+TO_END = {("consume",): ["-e"], ("watch",): ["--once"]}
+
+
+def drawn_words(draw: random.Random, command: click.Command) -> list[str]:
+    """Arguments and some of the options, most of them well-formed and some a mistake."""
+
+    def value(kind: click.ParamType) -> str:
+        if isinstance(kind, click.Choice):
+            return draw.choice([*kind.choices, *kind.choices, "fly"])
+        if isinstance(kind, click.types.IntParamType):
+            return draw.choice(["1", "0", "1", "nan"])
+        if kind is DURATION:
+            return draw.choice(["1s", "1s", "fly"])
+        return draw.choice(MISTAKES)
+
+    shared = {each.name for each in global_options()}
+    words: list[str] = []
+    for each in command.params:
+        if each.name in shared or not (isinstance(each, click.Argument) or each.required or draw.random() < 0.4):
+            continue
+        if isinstance(each, click.Option):
+            words.append(each.opts[-1])
+            if each.is_flag:
+                continue
+        words += [value(each.type) for _ in range(max(each.nargs, 1))]
+    return words
+
+
+@pytest.fixture(scope="module")
+def broker_to_spoil() -> Iterator[str]:
+    with TestBroker() as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.mark.parametrize("path", [path for path in ALL if path not in NEVER_END], ids=" ".join)
+def test_wrong_usage_is_on_stderr_only_and_a_failure_is_json(
+    broker_to_spoil: str, path: tuple[str, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is typed: `acls add --operation fly` and its like had an object on stdout, and exit status 2."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a-file").write_bytes(b"{")
+    command, draw = command_at(path), random.Random(" ".join(path))
+    at = ("-b", broker_to_spoil, "--timeout", "300ms", "-o", "json", "-y")
+    for _ in range(30):
+        words = [*at, *path, *TO_END.get(path, ()), *drawn_words(draw, command)]
+        result = oncelog(*words, stdin="")
+        if result.exit_code == 2:
+            assert result.stdout == "", words
+            assert any(line.startswith("Error: ") for line in result.stderr.splitlines()), (words, result.stderr)
+        elif result.exit_code == 1:
+            assert json.loads(result.stdout), words

@@ -257,8 +257,11 @@ def _report(ctx: click.Context, settings: Settings, error: BaseException) -> NoR
         raise error
     if not isinstance(error, OncelogError | OSError):
         raise error
+    if isinstance(error, ConfigurationError | InvalidArgument):
+        settings.out.wrong_usage(error, hint=hint_for(error, settings))
+        ctx.exit(EXIT_USAGE)
     settings.out.error(error, hint=hint_for(error, settings))
-    ctx.exit(EXIT_USAGE if isinstance(error, ConfigurationError | InvalidArgument) else EXIT_FAILURE)
+    ctx.exit(EXIT_FAILURE)
 
 
 def hint_for(error: BaseException, settings: Settings) -> str:

@@ -190,14 +190,14 @@ class Output:
 
     def error(self, error: BaseException, *, hint: str = "") -> None:
         """One line on stderr, and for machines an object on stdout."""
-        told = str(error) or type(error).__name__
-        if isinstance(error, OSError) and (stream := stream_of(error)):
-            told = f"cannot write to {stream}: {error.strerror}"
-        line = " ".join(told.split())
-        self.note(f"error: {line}" + (f" ({hint})" if hint else ""))
+        self.note(f"error: {_in_one_line(error)}" + (f" ({hint})" if hint else ""))
         if self.is_machine and not self._has_printed_error:
             with suppress(OSError, ValueError):  # it may be the very file that could not be written
                 self._write(json_text(error_row(error, hint)))
+
+    def wrong_usage(self, error: BaseException, *, hint: str = "") -> None:
+        """One line on stderr, as click says it; stdout has nothing of it in any format."""
+        self.note(f"Error: {_in_one_line(error)}" + (f" ({hint})" if hint else ""))
 
     def _table(self, titles: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         is_copied = REPAIR in titles  # a command that is folded into a column cannot be copied
@@ -229,6 +229,13 @@ class Output:
 
     def _write(self, text: str, end: str = "\n") -> None:
         click.echo(text + end, nl=False)
+
+
+def _in_one_line(error: BaseException) -> str:
+    told = str(error) or type(error).__name__
+    if isinstance(error, OSError) and (stream := stream_of(error)):
+        told = f"cannot write to {stream}: {error.strerror}"
+    return " ".join(told.split())
 
 
 def counted(count: int, noun: str) -> str:

@@ -11,7 +11,8 @@ import click
 from oncelog.checker.anomalies import Anomaly, Report, check
 from oncelog.checker.history import UnreadableHistory, read_history
 from oncelog.cli.command import Settings, command
-from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, Column, Output, counted, error_row, json_text
+from oncelog.cli.output import EXIT_FAILURE, Column, Output, counted, json_text
+from oncelog.errors import ConfigurationError
 
 
 @command(name="check-history")
@@ -27,10 +28,7 @@ def check_history(ctx: click.Context, file: IO[str]) -> None:
     try:
         report = check(read_history(file))
     except (UnreadableHistory, UnicodeDecodeError) as error:
-        out.note(f"error: {file.name}: {error}")
-        if out.is_machine:
-            out.data(json_text({**error_row(error), "error": "UNREADABLE_HISTORY"}) + "\n")
-        ctx.exit(EXIT_USAGE)
+        raise ConfigurationError(f"{file.name}: {error}") from error
     finally:
         gc.enable()
     _print(out, report)
