@@ -36,6 +36,7 @@ def test_every_check_says_something(tmp_path: pathlib.Path) -> None:
         "pyarrow",
         "pyspark",
         "java",
+        "data directory",
         "disk sync",
         "disk space",
         "open files",
@@ -96,3 +97,16 @@ def test_a_codec_whose_library_is_not_there_is_named(tmp_path: pathlib.Path, mon
     monkeypatch.setitem(sys.modules, "zstandard", None)
     found = finding(doctor.examine(str(tmp_path)), "codecs")
     assert (found.status, found.found) == (doctor.FAILURE, "do not work: zstd")
+
+
+def test_a_data_directory_that_is_not_there_is_named(tmp_path: pathlib.Path) -> None:
+    """`disk sync ok` was of the directory above it, and nothing said so."""
+    missing = tmp_path / "not" / "there"
+    found = finding(doctor.examine(str(missing)), "data directory")
+    assert (found.status, found.found) == ("warning", f"{missing} is not there")
+    assert f"space are those of {tmp_path}" in found.advice
+    result = oncelog("doctor", "--data-dir", missing, "-o", "json")
+    assert (result.exit_code, "is not there" in result.stdout) == (0, True)
+    assert finding(doctor.examine(str(tmp_path)), "data directory").status == "ok"
+    (tmp_path / "file").touch()
+    assert finding(doctor.examine(str(tmp_path / "file")), "data directory").status == "failure"

@@ -12,10 +12,19 @@ import click
 import pytest
 
 from oncelog.cli.clients import CONNECT_TIMEOUT_MS
-from oncelog.cli.commands.produce import Batching, NewRecord, Report, _send_all, record_from_json, stdin_bytes
+from oncelog.cli.commands.produce import (
+    Batching,
+    NewRecord,
+    Place,
+    Report,
+    _send_all,
+    _stored,
+    record_from_json,
+    stdin_bytes,
+)
 from oncelog.cli.output import Failed
 from oncelog.client.producer.producer import Producer
-from oncelog.errors import RequestTimedOut
+from oncelog.errors import KafkaStorage, RequestTimedOut
 from oncelog.testing import FaultyProxy
 from tests.cli.world import Cli
 
@@ -76,6 +85,37 @@ def test_a_failure_aborts_the_transaction(cli: Cli) -> None:
     assert consumed(cli, "produce-failing") == []
     states = {row["transactional_id"]: row["state"] for row in cli.json("transactions", "list")}
     assert states["produce-f"] == "CompleteAbort"
+
+
+def test_a_failure_outside_of_transactions_says_what_is_stored_and_where_to_go_on(
+    cli: Cli, tmp_path: pathlib.Path
+) -> None:
+    """It said how many records were not delivered, of how many nobody knew."""
+    cli("topics", "create", "produce-part", "-c", "max.message.bytes=1000")
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.write_text("a\nb\n")
+    second.write_text("c\n" + "x" * 5000 + "\n")
+    note, error = cli("produce", "produce-part", first, second, status=1).stderr.splitlines()
+    assert note == f"stored: 3 of 4 records; the first that is not, or not for certain: {second}, line 2"
+    assert error.startswith("error: MESSAGE_TOO_LARGE: ")
+    assert [row["value"] for row in consumed(cli, "produce-part")] == ["a", "b", "c"]
+
+
+def test_what_came_behind_the_first_that_failed_is_told_too() -> None:
+    def delivery(error: Exception | None) -> asyncio.Future[None]:
+        made: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        made.set_result(None) if error is None else made.set_exception(error)
+        return made
+
+    async def told(record_count: int, *errors: Exception | None) -> str:
+        place = Place(begins=[(0, "one"), (5, "two")])
+        report = Report("t", place=place, record_count=record_count, unfinished=[delivery(each) for each in errors])  # type: ignore[misc]
+        return await _stored(report)
+
+    full = KafkaStorage("no room")
+    behind = "stored: 7 of 10 records; the first that is not, or not for certain: one, line 5; 3 behind it are"
+    assert asyncio.run(told(10, None, full, None, None, full, full, None)) == behind
+    assert asyncio.run(told(6)) == "stored: 6 records; the next is two, line 2"
 
 
 def test_what_consume_writes_can_be_produced_again(cli: Cli) -> None:

@@ -81,6 +81,7 @@ def examine(data_dir: str) -> list[Finding]:
         lambda: _library("pyarrow", "no poll_arrow and no Spark format: pip install 'oncelog[arrow]'"),
         lambda: _library("pyspark", "no Spark format: pip install 'oncelog[spark]'"),
         _java,
+        lambda: _data_directory(data_dir, directory),
         lambda: _sync_time(directory),
         lambda: _free_space(directory),
         _descriptors,
@@ -94,6 +95,17 @@ def _existing(path: str) -> str:
     while not os.path.isdir(found):
         found = os.path.dirname(found)
     return found
+
+
+def _data_directory(data_dir: str, existing: str) -> Finding:
+    if os.path.isdir(data_dir):
+        return Finding("data directory", OK, data_dir)
+    if os.path.lexists(data_dir):
+        return Finding("data directory", FAILURE, f"{data_dir} is no directory", "name another one")
+    advice = (
+        f"a first start makes it; if there is to be one, look at its name. Disk sync and space are those of {existing}"
+    )
+    return Finding("data directory", WARNING, f"{data_dir} is not there", advice)
 
 
 def _python() -> Finding:

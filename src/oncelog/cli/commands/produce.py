@@ -52,6 +52,12 @@ class Place:
     file: str = "stdin"
     what: str = "line"
     number: int = 0
+    begins: list[tuple[int, str]] = field(default_factory=list)  # how many were read before each file
+
+    def of(self, index: int) -> str:
+        """Where the record stands before which so many were read."""
+        before, file = next(((b, name) for b, name in reversed(self.begins) if b <= index), (0, self.file))
+        return f"{file}, {self.what} {index - before + 1}"
 
     def __str__(self) -> str:
         return f"{self.file}, {self.what} {self.number}"
@@ -116,6 +122,10 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
             await _send_all(producer, _records(sources, delimiter, read, report.place), batching, report)
         except Failed as error:  # of what was read
             raise Failed(f"{error}; {_before(batching, report)}", error.hint) from error
+        except OncelogError:
+            if transactional_id is None:
+                settings.out.note(await _stored(report))
+            raise
         except asyncio.CancelledError:
             if report.transaction_count:  # whoever runs it again must know
                 settings.out.note(f"interrupted; before that {_ended(report)}")
@@ -158,6 +168,26 @@ def _before(batching: Batching, report: Report) -> str:
         )
     ended = f"before it {_ended(report)}" if report.transaction_count else "nothing was committed"
     return ended if report.unknown else f"its transaction is aborted, {ended}"
+
+
+async def _stored(report: Report) -> str:
+    """What became of the records outside of transactions, where some failed: whoever goes on must know from where."""
+    before = report.record_count - len(report.unfinished)
+    lost = [index for index, each in enumerate(report.unfinished) if not await _is_stored(each)]
+    if not lost:
+        return f"stored: {counted(report.record_count, 'record')}; the next is {report.place.of(report.record_count)}"
+    behind = len(report.unfinished) - lost[0] - len(lost)
+    stored = f"stored: {report.record_count - len(lost)} of {counted(report.record_count, 'record')}"
+    first = f"{stored}; the first that is not, or not for certain: "
+    return first + report.place.of(before + lost[0]) + (f"; {behind} behind it are" if behind else "")
+
+
+async def _is_stored(delivery: Delivery) -> bool:
+    try:
+        await delivery
+    except OncelogError:
+        return False
+    return True
 
 
 async def _say_why_it_waits(settings: Settings, report: Report) -> None:
@@ -260,12 +290,15 @@ async def _records(
 ) -> AsyncIterator[NewRecord]:
     """All records of all files; `place` is that of the last one. Raises Failed with the place of what is none."""
     place.what = "line" if delimiter == b"\n" else "record"
+    read_count = 0
     for file in files:
         place.file, place.number = _name(file), 1  # of what is read now
+        place.begins.append((read_count, place.file))
         try:
             async for line in _lines(file, delimiter):
                 yield read(line)
                 place.number += 1
+                read_count += 1
         except Failed as error:
             raise Failed(f"{place}: {error}", error.hint) from error
 
