@@ -51,6 +51,12 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
         (["-c", "super.users=${env:WHO}"], "super.users: ${env:...}: config.providers names no provider 'env'"),
         (["--config", "/nonexistent/server.properties"], "No such file"),
         (["--listen", "nowhere"], "HOST:PORT"),
+        (["--listen", "[::1:21101"], "a bracket is missing: expected [HOST]:PORT"),
+        (["--listen", "::1]:21101"], "a bracket is missing: expected [HOST]:PORT"),
+        (
+            ["--listen", "127.0.0.1:21801", "--listen", "127.0.0.1:21801"],
+            "127.0.0.1:21801: the address stands there twice",
+        ),
         (["--listen", "0.0.0.0:0"], "allow it with --insecure"),
         (["-c", "sasl.jaas.config=very-secret-word"], "-c sasl.jaas.config: whoever lists processes reads it there"),
         (["-c", "listener.name.x.plain.sasl.jaas.config=very-secret-word"], "whoever lists processes"),

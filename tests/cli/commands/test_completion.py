@@ -17,6 +17,13 @@ def test_the_script_of_each_shell(shell: str) -> None:
     assert "_ONCELOG_COMPLETE" in result.stdout
 
 
+def test_another_form_is_refused() -> None:
+    """It was the script all the same, with exit status 0."""
+    result = oncelog("completion", "bash", "-o", "json")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "-o has no meaning here" in result.stderr
+
+
 def test_completion_offers_subcommands() -> None:
     environment = {"_ONCELOG_COMPLETE": "bash_complete", "COMP_WORDS": "oncelog transactions f", "COMP_CWORD": "2"}
     code = "from oncelog.cli.main import main; main()"

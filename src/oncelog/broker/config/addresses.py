@@ -60,7 +60,7 @@ def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[Nam
     try:
         given = named_addresses(config.listeners)
         if not given:
-            return [named_address(each) for each in otherwise]
+            return _each_once([named_address(each) for each in otherwise])
     except ListenerInvalid as error:
         raise ConfigInvalid(f"listeners: {error}") from error
     controllers = controller_names(config.controller_listener_names)
@@ -72,6 +72,13 @@ def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[Nam
         )
     _check_ports(found)
     return found
+
+
+def _each_once(listening: list[NamedAddress]) -> list[NamedAddress]:
+    for number, each in enumerate(listening):
+        if each.port and each in listening[:number]:
+            raise ConfigInvalid(f"--listen {Address(each.host, each.port)}: the address stands there twice")
+    return listening
 
 
 def _check_ports(listening: Sequence[NamedAddress]) -> None:

@@ -19,7 +19,10 @@ def completion(ctx: click.Context, shell: str) -> None:
     zsh:   echo 'eval "$(oncelog completion zsh)"' >> ~/.zshrc
     fish:  oncelog completion fish > ~/.config/fish/completions/oncelog.fish
     """
+    out = ctx.ensure_object(Settings).out
+    if out.format != "table":
+        raise click.UsageError("a script has one form only: -o has no meaning here", ctx)
     found = get_completion_class(shell)
     assert found is not None
     script = found(ctx.find_root().command, {}, "oncelog", "_ONCELOG_COMPLETE").source()
-    ctx.ensure_object(Settings).out.data(script + "\n")
+    out.data(script + "\n")

@@ -72,6 +72,8 @@ def named_address(text: str) -> NamedAddress:
     host, colon, port = rest.rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise ListenerInvalid(f"address {text[:80]!r}: expected HOST:PORT, with a port from 0 to 65535")
+    if host.startswith("[") is not host.endswith("]"):
+        raise ListenerInvalid(f"address {text[:80]!r}: a bracket is missing: expected [HOST]:PORT, or HOST:PORT")
     return NamedAddress(name.upper() or "PLAINTEXT", host.removeprefix("[").removesuffix("]"), int(port))
 
 
