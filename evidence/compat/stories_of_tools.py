@@ -10,6 +10,7 @@ import asyncio
 import json
 import pathlib
 import re
+import threading
 from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any
@@ -138,7 +139,10 @@ def _ordered(line: str) -> str:
 
 def _json_file(x: Story, name: str, content: object) -> pathlib.Path:
     path = x.work / name
-    path.write_text(json.dumps(content))
+    # Both brokers' stories are told at once, and write the same files: whoever reads one finds it whole.
+    whole = path.with_name(f"{path.name}.{threading.get_ident()}")
+    whole.write_text(json.dumps(content))
+    whole.replace(path)
     return path
 
 
