@@ -6,8 +6,10 @@ A broker answers with a code alone (29, 30, 31, 53); whoever reads the error is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from oncelog.core.shell_words import quoted
-from oncelog.errors import ErrorCode
+from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.lazy_dataclass import dataclass
 
 _OPTIONS = {
@@ -17,6 +19,50 @@ _OPTIONS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ("the cluster", "--cluster", "idempotent-write"),
 }
 OF_TOPICS = {"consumer": "read", "share consumer": "read", "producer": "write", "admin": "describe"}
+RIGHTS = frozenset(_OPTIONS)
+_TOPIC, _GROUP, _ID, _CLUSTER = _OPTIONS
+
+# What is looked at before an admin's request is answered. Who asks for the coordinator of a group or an id needs DESCRIBE, which
+# each right of these to it brings along; so that one rule is enough, the request behind the question decides.
+NEEDED: Mapping[str, Mapping[ErrorCode, str]] = {
+    "MetadataRequest": {_TOPIC: "describe"},
+    "CreateTopicsRequest": {_TOPIC: "create"},
+    "DeleteTopicsRequest": {_TOPIC: "delete"},
+    "CreatePartitionsRequest": {_TOPIC: "alter"},
+    "DeleteRecordsRequest": {_TOPIC: "delete"},
+    "ListOffsetsRequest": {_TOPIC: "describe"},
+    "FetchRequest": {_TOPIC: "read"},
+    "DescribeProducersRequest": {_TOPIC: "read"},
+    "DescribeGroupsRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "ConsumerGroupDescribeRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "ShareGroupDescribeRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "StreamsGroupDescribeRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "DeleteGroupsRequest": {_GROUP: "delete"},
+    "OffsetFetchRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "OffsetCommitRequest": {_GROUP: "read", _TOPIC: "read"},
+    "OffsetDeleteRequest": {_GROUP: "delete", _TOPIC: "read"},
+    "DescribeShareGroupOffsetsRequest": {_GROUP: "describe", _TOPIC: "describe"},
+    "AlterShareGroupOffsetsRequest": {_GROUP: "read", _TOPIC: "read"},
+    "DeleteShareGroupOffsetsRequest": {_GROUP: "delete", _TOPIC: "read"},
+    "DescribeTransactionsRequest": {_ID: "describe"},
+    "InitProducerIdRequest": {_ID: "write", _CLUSTER: "idempotent-write"},
+    "EndTxnRequest": {_ID: "write"},
+    "WriteTxnMarkersRequest": {_CLUSTER: "alter"},
+    "DescribeAclsRequest": {_CLUSTER: "describe"},
+    "CreateAclsRequest": {_CLUSTER: "alter"},
+    "DeleteAclsRequest": {_CLUSTER: "alter"},
+    "DescribeConfigsRequest": {_CLUSTER: "describe-configs", _TOPIC: "describe-configs", _GROUP: "describe-configs"},
+    "IncrementalAlterConfigsRequest": {_CLUSTER: "alter-configs", _TOPIC: "alter-configs", _GROUP: "alter-configs"},
+    "ListConfigResourcesRequest": {_CLUSTER: "describe-configs"},
+    "DescribeClientQuotasRequest": {_CLUSTER: "describe-configs"},
+    "AlterClientQuotasRequest": {_CLUSTER: "alter-configs"},
+    "DescribeUserScramCredentialsRequest": {_CLUSTER: "describe"},
+    "AlterUserScramCredentialsRequest": {_CLUSTER: "alter"},
+    "UpdateFeaturesRequest": {_CLUSTER: "alter"},
+    "DescribeLogDirsRequest": {_CLUSTER: "describe"},
+    "DescribeQuorumRequest": {_CLUSTER: "describe"},
+    "ElectLeadersRequest": {_CLUSTER: "alter"},
+}
 
 _NEEDS, _NOBODY = " needs the right to ", "User:ANONYMOUS"
 
@@ -46,6 +92,21 @@ class Rights:
     of_topics: str  # the operation
     user: str = ""
 
+    def operation_for(self, request: type[object] | None, error_code: int) -> str:
+        """The right that an admin's request was refused for the lack of; "" where a client's kind says it."""
+        if request is None or self.of_topics != OF_TOPICS["admin"] or error_code not in RIGHTS:
+            return ""
+        return NEEDED.get(request.__name__, {}).get(ErrorCode(error_code), "")
+
+    def no_coordinator(self, error_code: int, key: str, request: type[object] | None) -> KafkaError:
+        """Why nobody is known to coordinate this group or transactional id, of which such a request is to be asked."""
+        why = "may not be asked for" if error_code in RIGHTS else "was not found"
+        return self.refusal(error_code, f"the coordinator of {key!r} {why}", key, request)
+
+    def refusal(self, error_code: int, text: str, name: str, request: type[object] | None) -> KafkaError:
+        """The error of such a refused request, with the way out."""
+        return error_for(error_code, text + self.way_out(error_code, name, self.operation_for(request, error_code)))
+
     def way_out(self, error_code: int, name: str, operation: str = "") -> str:
         """To be put behind an error's text; "" where nothing is known to help. Of rights, `name`: the topic's, group's or
         transactional id's; `operation` (default: what such a client does with it) is the right that is missing."""
@@ -53,11 +114,14 @@ class Rights:
         if found is None:
             return next_step(error_code)
         kind, option, usual = found
+        if not name and option != "--cluster":
+            return ""  # the broker does not say of which
         operation = operation or usual or self.of_topics
         resource = kind if option == "--cluster" else f"{kind} {name!r}"
         argument = "" if option == "--cluster" else f" {quoted(name)}"
         who = f"User:{self.user}" if self.user else "its user"
-        also = " (create too where it does not exist yet)" if option == "--topic" and operation != "describe" else ""
+        may_be_made = option == "--topic" and "describe" not in (operation, self.of_topics)
+        also = " (create too where it does not exist yet)" if may_be_made else ""
         return (
             f"; {who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
             f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"

@@ -7,12 +7,12 @@ from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import error_for
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.access_rules import Operation, PatternType, Permission, ResourceType
 from oncelog.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from oncelog.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from oncelog.wire.messages.describe_acls import DescribeAclsRequest
+from oncelog.wire.schema import Struct
 
 ANY = "any"
 
@@ -106,7 +106,7 @@ class AdminAcls(AdminSession):
         ]
 
         def check(response: Any) -> None:
-            _raise_first(response.results, "create access rules")
+            self._raise_first_of_rules(CreateAclsRequest, response.results, "create access rules")
 
         await self._ask_controller("create access rules", CreateAclsRequest(creations=creations), check)
 
@@ -119,13 +119,12 @@ class AdminAcls(AdminSession):
         message = DeleteAclsRequest(filters=[DeleteAclsFilter(**each._of_request()) for each in wanted])
 
         def check(response: Any) -> None:
-            _raise_first(response.filter_results, "delete access rules")
+            self._raise_first_of_rules(DeleteAclsRequest, response.filter_results, "delete access rules")
 
         response = await self._ask_controller("delete access rules", message, check)
         return [Acl._of(acl, acl) for result in response.filter_results for acl in result.matching_acls]
 
-
-def _raise_first(results: Iterable[Any], what: str) -> None:
-    for each in results:
-        if each.error_code:
-            raise error_for(each.error_code, each.error_message or what)
+    def _raise_first_of_rules(self, request: type[Struct], results: Iterable[Any], what: str) -> None:
+        for each in results:
+            if each.error_code:
+                raise self._refusal(request, each.error_code, what, told=each.error_message)

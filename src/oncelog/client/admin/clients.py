@@ -10,7 +10,7 @@ from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import ErrorCode, InvalidArgument, error_for
+from oncelog.errors import ErrorCode, InvalidArgument
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.alter_user_scram_credentials import (
@@ -98,7 +98,8 @@ class AdminClients(AdminSession):
         def check(response: Any) -> None:
             for each in response.entries:
                 if each.error_code:
-                    raise error_for(each.error_code, each.error_message or "alter client quotas")
+                    what = "alter client quotas"
+                    raise self._refusal(AlterClientQuotasRequest, each.error_code, what, told=each.error_message)
 
         message = AlterClientQuotasRequest(entries=[entry], validate_only=validate_only)
         await self._ask_controller("alter client quotas", message, check)
@@ -110,7 +111,8 @@ class AdminClients(AdminSession):
         response = await self._ask_any("describe SCRAM credentials", message, is_question=True)
         for each in response.results:
             if each.error_code:
-                raise error_for(each.error_code, each.error_message or each.user)
+                told = each.error_message
+                raise self._refusal(DescribeUserScramCredentialsRequest, each.error_code, each.user, told=told)
         return [
             ScramCredential(each.user, _MECHANISM_NAMES.get(info.mechanism, str(info.mechanism)), info.iterations)
             for each in sorted(response.results, key=lambda each: each.user)
@@ -142,7 +144,9 @@ class AdminClients(AdminSession):
         def check(response: Any) -> None:
             for each in response.results:
                 if each.error_code != ErrorCode.NONE:
-                    raise error_for(each.error_code, f"{each.user}: {each.error_message}")
+                    what = f"alter SCRAM credentials of {each.user}"
+                    told = f"{each.user}: {each.error_message}"
+                    raise self._refusal(AlterUserScramCredentialsRequest, each.error_code, what, told=told)
 
         await self._ask_controller("alter SCRAM credentials", message, check)
 

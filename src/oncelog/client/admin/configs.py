@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import ErrorCode, error_for
+from oncelog.errors import ErrorCode
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from oncelog.wire.messages.incremental_alter_configs import (
@@ -91,8 +91,14 @@ class AdminConfigs(AdminSession):
                         response = await self._ask_node(what, self._cluster.node(int(resource.name)), message)
                     else:
                         response = await self._ask_any(what, message, is_question=True)
-                    found[resource] = _entries(response, what)
+                    found[resource] = self._entries(response, what, resource.name)
         return found
+
+    def _entries(self, response: Any, what: str, name: str) -> Configs:
+        result = response.results[0]
+        if result.error_code != ErrorCode.NONE:
+            raise self._refusal(DescribeConfigsRequest, result.error_code, what, name, told=result.error_message)
+        return _by_name(result)
 
     async def describe_broker_configs(self, broker_id: int | None = None) -> dict[str, str | None]:
         """A broker's configuration (default: any broker's) as plain text."""
@@ -130,7 +136,12 @@ class AdminConfigs(AdminSession):
         for each in response.responses:
             if each.error_code:
                 kind = _KIND_NAMES.get(each.resource_type, str(each.resource_type))
-                raise error_for(each.error_code, f"{kind} {each.resource_name!r}: {each.error_message or what}")
+                where = f"{kind} {each.resource_name!r}"
+                told = f"{where}: {each.error_message or what}"
+                more = f"{what} of {where}"
+                raise self._refusal(
+                    IncrementalAlterConfigsRequest, each.error_code, more, each.resource_name, told=told
+                )
 
     async def update_features(
         self, levels: Mapping[str, int], *, upgrade_type: str = "upgrade", validate_only: bool = False
@@ -152,11 +163,11 @@ class AdminConfigs(AdminSession):
         )
 
         def check(response: Any) -> None:
-            if response.error_code:
-                raise error_for(response.error_code, response.error_message)
+            self._raise_top_level(UpdateFeaturesRequest, response, "update features")
             for result in response.results:
                 if result.error_code:
-                    raise error_for(result.error_code, f"{result.feature}: {result.error_message}")
+                    told = f"{result.feature}: {result.error_message}"
+                    raise self._refusal(UpdateFeaturesRequest, result.error_code, "update features", told=told)
 
         await self._ask_controller("update features", message, check)
 
@@ -170,10 +181,7 @@ def _resource(given: Any) -> ConfigResource:
     return ConfigResource(kind, name)
 
 
-def _entries(response: Any, what: str) -> Configs:
-    result = response.results[0]
-    if result.error_code != ErrorCode.NONE:
-        raise error_for(result.error_code, result.error_message or what)
+def _by_name(result: Any) -> Configs:
     return {
         each.name: ConfigEntry(
             each.name, each.value, _SOURCES.get(each.config_source, "unknown"), each.read_only, each.is_sensitive

@@ -9,8 +9,7 @@ from typing import Any
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession, Unreachable
 from oncelog.client.cluster.group_offsets import commit_offsets, fetch_committed, fetch_pending, group_key
-from oncelog.client.rights import next_step
-from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion, error_for
+from oncelog.errors import ErrorCode, MalformedMessage, UnsupportedVersion
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import GroupMetadata, Node, OffsetAndMetadata, TopicPartition
 from oncelog.wire.consumer_protocol import assignment_from_bytes
@@ -127,11 +126,13 @@ class AdminGroups(AdminSession):
             rest = [key for key in keys if key not in {each.group_id for each in found}]
             if rest:
                 response = await self._cluster.request(node, DescribeGroupsRequest(groups=rest))
-                found += [_description(group, node) for group in response.groups]
+                found += [self._description(group, node) for group in response.groups]
             return found
 
         ids = arguments.texts("group_ids", group_ids)
-        answers = await self._by_coordinator("describe groups", 0, ids, ask, unreachable=unreachable)
+        answers = await self._by_coordinator(
+            "describe groups", 0, ids, DescribeGroupsRequest, ask, unreachable=unreachable
+        )
         return {group.group_id: group for answer in answers for group in answer}
 
     async def _describe_consumer_groups(self, node: Node, keys: list[str]) -> list[GroupDescription]:
@@ -165,7 +166,12 @@ class AdminGroups(AdminSession):
             if group.error_code in (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION):
                 continue
             if group.error_code:
-                raise error_for(group.error_code, f"group {group.group_id!r}")
+                is_topics = group.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED  # it does not say which
+                of_topics = (
+                    ": to describe it needs the right to describe every topic of its members" if is_topics else ""
+                )
+                what = f"group {group.group_id!r}{of_topics}"
+                raise self._refusal(type(asked), group.error_code, what, "" if is_topics else group.group_id)
             found.append(group)
         return found
 
@@ -176,10 +182,11 @@ class AdminGroups(AdminSession):
             response = await self._cluster.request(node, DeleteGroupsRequest(groups_names=keys))
             for result in response.results:
                 if result.error_code:
-                    raise error_for(result.error_code, f"group {result.group_id!r}{next_step(result.error_code)}")
+                    name = result.group_id
+                    raise self._refusal(DeleteGroupsRequest, result.error_code, f"group {name!r}", name)
 
         ids = arguments.texts("group_ids", group_ids)
-        await self._by_coordinator("delete groups", 0, ids, ask)
+        await self._by_coordinator("delete groups", 0, ids, DeleteGroupsRequest, ask)
 
     async def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
@@ -223,12 +230,16 @@ class AdminGroups(AdminSession):
             for each in topic.partitions:
                 if each.error_code:
                     where = f"{topic.name}-{each.partition_index}"
-                    raise error_for(each.error_code, f"{what}: {where}{next_step(each.error_code)}")
+                    raise self._refusal(OffsetDeleteRequest, each.error_code, f"{what}: {where}", topic.name)
+
+    def _description(self, group: DescribedGroup, node: Node) -> GroupDescription:
+        if group.error_code:
+            name = group.group_id
+            raise self._refusal(DescribeGroupsRequest, group.error_code, f"group {name!r}", name)
+        return _classic_description(group, node)
 
 
-def _description(group: DescribedGroup, node: Node) -> GroupDescription:
-    if group.error_code:
-        raise error_for(group.error_code, f"group {group.group_id!r}{next_step(group.error_code)}")
+def _classic_description(group: DescribedGroup, node: Node) -> GroupDescription:
     return GroupDescription(
         group.group_id,
         group.group_state,

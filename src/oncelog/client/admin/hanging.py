@@ -288,7 +288,8 @@ class AdminHanging(AdminTransactions, AdminTopics):
             code = response.markers[0].topics[0].partitions[0].error_code
             if code:
                 self._cluster.refresh_soon((where.topic,))
-                raise error_for(code, f"the transaction of producer {producer.producer_id} on {where} was not aborted")
+                what = f"the transaction of producer {producer.producer_id} on {where} was not aborted"
+                raise self._refusal(WriteTxnMarkersRequest, code, what, where.topic)
 
         await self._cluster.retry(f"abort a transaction on {where}", attempt)
 

@@ -79,7 +79,13 @@ class LaneReading:
         before = {at: self.lanes[at].next_offset for at in wanted}
         unreadable: dict[TopicPartition, KafkaError] = {}
         answers = await ask_leaders(
-            self._admin._cluster, "read lanes", wanted, self._ask, unreadable=unreadable, timeout_ms=self._timeout_ms
+            self._admin._cluster,
+            "read lanes",
+            wanted,
+            self._ask,
+            unreadable=unreadable,
+            timeout_ms=self._timeout_ms,
+            request=FetchRequest,
         )
         now_ms = self._admin._host.clock.now_ms()
         for at, answer in answers.items():
@@ -168,7 +174,8 @@ class LaneReading:
                 if each.error_code in (ErrorCode.NONE, ErrorCode.OFFSET_OUT_OF_RANGE):
                     found[at] = each
                 else:
-                    errors[at] = error_for(each.error_code, f"read {at}")
+                    cluster = self._admin._cluster
+                    errors[at] = cluster.refusal(each.error_code, f"read {at}", at.topic, FetchRequest)
         return found, errors
 
     async def _begin_again(

@@ -8,7 +8,7 @@ from typing import Any
 from oncelog.client import arguments
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.session import AdminSession
-from oncelog.errors import ErrorCode, error_for
+from oncelog.errors import ErrorCode
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.describe_log_dirs import DescribeLogDirsRequest
@@ -64,7 +64,8 @@ class AdminNodes(AdminSession):
         ):
             for each in response.results:
                 if each.error_code:
-                    raise error_for(each.error_code, each.log_dir)
+                    what = each.log_dir or "describe log directories"
+                    raise self._refusal(DescribeLogDirsRequest, each.error_code, what)
                 sizes = {
                     TopicPartition(topic.name, part.partition_index): part.partition_size
                     for topic in each.topics
@@ -81,7 +82,7 @@ class AdminNodes(AdminSession):
         )
         part = response.topics[0].partitions[0]
         if part.error_code:
-            raise error_for(part.error_code, "describe the metadata quorum")
+            raise self._refusal(DescribeQuorumRequest, part.error_code, "describe the metadata quorum")
 
         def voters(states: Iterable[Any]) -> tuple[QuorumVoter, ...]:
             return tuple(QuorumVoter(s.replica_id, s.log_end_offset, s.last_caught_up_timestamp) for s in states)
@@ -124,8 +125,7 @@ class AdminNodes(AdminSession):
         )
 
         def check(response: Any) -> None:
-            if response.error_code:
-                raise error_for(response.error_code, "elect leaders")
+            self._raise_top_level(ElectLeadersRequest, response, "elect leaders")
 
         response = await self._ask_controller("elect leaders", message, check)
         return {

@@ -61,9 +61,10 @@ async def read_chunk(
         (answer,) = (each for topic in response.responses for each in topic.partitions)
         # Damage is no reason to try again.
         is_error = answer.error_code not in (ErrorCode.NONE, ErrorCode.CORRUPT_MESSAGE)
-        return ({}, {at: error_for(answer.error_code, f"read {at}")}) if is_error else ({at: answer}, {})
+        error = cluster.refusal(answer.error_code, f"read {at}", at.topic, FetchRequest) if is_error else None
+        return ({at: answer}, {}) if error is None else ({}, {at: error})
 
-    answer = (await ask_leaders(cluster, "read records", [at], ask, timeout_ms=timeout_ms))[at]
+    answer = (await ask_leaders(cluster, "read records", [at], ask, timeout_ms=timeout_ms, request=FetchRequest))[at]
     data, found, damaged, next_offset = bytes(answer.records or b""), [], "", fetch_offset
     if answer.error_code:
         damaged = f"damaged at offset {fetch_offset}: the broker says that it is not what was written"

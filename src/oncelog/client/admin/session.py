@@ -15,8 +15,8 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
-from oncelog.client.rights import next_step
-from oncelog.errors import ErrorCode, KafkaError, Network, NotController, RequestTimedOut, error_for
+from oncelog.client.rights import RIGHTS
+from oncelog.errors import ErrorCode, KafkaError, Network, NotController, RequestTimedOut
 from oncelog.host.host import Host, real_host
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import CoordinatorKey, Node
@@ -106,13 +106,27 @@ class AdminSession(HasInstanceId):
         """Around what asks more than once: all of it takes default_api_timeout_ms at most."""
         return one_deadline(self._config.default_api_timeout_ms, what)
 
+    def _refusal(
+        self, request: type[Struct], error_code: int, what: str, name: str = "", *, told: str | None = None
+    ) -> KafkaError:
+        """The error of a code that such a request was answered with, about the topic, group or transactional id `name`, or the
+        cluster; `told` is the broker's own text. Of a missing right it says nothing: which it is, and what gives it, is said
+        instead."""
+        text = told if told and error_code not in RIGHTS else what
+        return self._cluster.refusal(error_code, text, name, request)
+
+    def _raise_top_level(self, request: type[Struct], response: Any, what: str) -> None:
+        code = getattr(response, "error_code", 0)
+        if code:
+            raise self._refusal(request, code, what, told=getattr(response, "error_message", None))
+
     async def _ask_any(self, what: str, message: Struct, *, version_min: int = 0, is_question: bool) -> Any:
         """Ask any broker. A question may reach several; what changes something reaches one at a time."""
 
         async def attempt(_: Deadline) -> Any:
             ask = self._cluster.ask_anybody if is_question else partial(self._cluster.request, None)
             response = await ask(message, version_min=version_min)
-            _raise_top_level(response, what)
+            self._raise_top_level(type(message), response, what)
             return response
 
         return await self._cluster.retry(what, attempt)
@@ -149,7 +163,7 @@ class AdminSession(HasInstanceId):
     async def _ask_node(self, what: str, node: Node, message: Struct, *, version_min: int = 0) -> Any:
         async def attempt(_: Deadline) -> Any:
             response = await self._cluster.request(node, message, version_min=version_min)
-            _raise_top_level(response, what)
+            self._raise_top_level(type(message), response, what)
             return response
 
         return await self._cluster.retry(what, attempt)
@@ -206,13 +220,13 @@ class AdminSession(HasInstanceId):
             if code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR):
                 self._cluster.forget_coordinator(key)
             if code:
-                raise error_for(code, what + next_step(code))
+                raise self._refusal(type(message), code, what, key.key)
             return response
 
         return await self._cluster.retry(what, attempt, timeout_ms=timeout_ms)
 
-    async def _coordinators(self, key_type: int, keys: Iterable[str]) -> dict[Node, list[str]]:
-        """Keys by the broker that coordinates them."""
+    async def _coordinators(self, key_type: int, keys: Iterable[str], request: type[Struct]) -> dict[Node, list[str]]:
+        """Keys by the broker that coordinates them, for such a request."""
         wanted = list(dict.fromkeys(keys))
 
         async def attempt(_: Deadline) -> dict[Node, list[str]]:
@@ -221,7 +235,7 @@ class AdminSession(HasInstanceId):
             found: dict[Node, list[str]] = {}
             for each in response.coordinators:
                 if each.error_code:
-                    raise error_for(each.error_code, f"the coordinator of {each.key!r} was not found")
+                    raise self._cluster.rights.no_coordinator(each.error_code, each.key, request)
                 found.setdefault(Node(each.node_id, each.host, each.port), []).append(each.key)
             return found
 
@@ -232,11 +246,12 @@ class AdminSession(HasInstanceId):
         what: str,
         key_type: int,
         keys: Iterable[str],
+        request: type[Struct],
         ask: Callable[[Node, list[str]], Awaitable[T]],
         *,
         unreachable: Unreachable | None = None,
     ) -> list[T]:
-        """Ask each coordinator about its keys; all over again where one of them moved. `unreachable`: as `_ask_every_node`."""
+        """Ask each coordinator about its keys by such requests; all over again where one moved. `unreachable`: as above."""
         _clear(unreachable)
         first: dict[Node, list[str]] = {}
 
@@ -248,13 +263,13 @@ class AdminSession(HasInstanceId):
 
             async def attempt(_: Deadline) -> list[T]:
                 nonlocal nodes
-                asked, nodes = nodes or await self._coordinators(key_type, mine), {}
+                asked, nodes = nodes or await self._coordinators(key_type, mine, request), {}
                 return list(await asyncio.gather(*(ask(each, its) for each, its in asked.items())))
 
             return await self._cluster.retry(what, attempt)
 
         with self._within_one_time(what):
-            first = await self._coordinators(key_type, keys)
+            first = await self._coordinators(key_type, keys, request)
             answers = await _of_those_that_answer(first, answers_of, unreachable)
         return [each for _, found in answers for each in found]
 
@@ -285,9 +300,3 @@ async def _of_those_that_answer(
     if unreachable is not None:
         unreachable.update(silent)
     return found
-
-
-def _raise_top_level(response: Any, what: str) -> None:
-    code = getattr(response, "error_code", 0)
-    if code:
-        raise error_for(code, getattr(response, "error_message", None) or what)

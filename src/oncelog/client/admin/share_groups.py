@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from oncelog.client import arguments
 from oncelog.client.admin.session import AdminSession
 from oncelog.client.cluster.group_offsets import group_key
-from oncelog.client.rights import next_step
-from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.errors import ErrorCode, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.alter_share_group_offsets import (
@@ -24,6 +24,7 @@ from oncelog.wire.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
 )
+from oncelog.wire.schema import Struct
 
 UNKNOWN = -1  # an offset or a lag that the broker does not know
 
@@ -55,7 +56,8 @@ class AdminShareGroups(AdminSession):
         for topic in response.groups[0].topics:
             for part in topic.partitions:
                 if part.error_code:
-                    raise _refusal(part.error_code, what, f"{topic.topic_name}-{part.partition_index}")
+                    where = f"{topic.topic_name}-{part.partition_index}"
+                    raise self._refused_there(DescribeShareGroupOffsetsRequest, part.error_code, what, where, topic)
                 found[TopicPartition(topic.topic_name, part.partition_index)] = SharePosition(
                     None if part.start_offset == UNKNOWN else part.start_offset,
                     None if part.start_offset == UNKNOWN or part.lag == UNKNOWN else max(part.lag, 0),
@@ -85,7 +87,8 @@ class AdminShareGroups(AdminSession):
         for topic in response.responses:
             for part in topic.partitions:
                 if part.error_code:
-                    raise _refusal(part.error_code, what, f"{topic.topic_name}-{part.partition_index}")
+                    where = f"{topic.topic_name}-{part.partition_index}"
+                    raise self._refused_there(AlterShareGroupOffsetsRequest, part.error_code, what, where, topic)
 
     async def delete_share_group_offsets(self, group_id: str, topics: Iterable[str]) -> None:
         """Have a share group without members forget topics. Raises GroupNotEmpty, GroupIdNotFound, UnknownTopicOrPartition."""
@@ -101,11 +104,11 @@ class AdminShareGroups(AdminSession):
         )
         for topic in response.responses:
             if topic.error_code:
-                raise _refusal(topic.error_code, what, topic.topic_name)
+                where = topic.topic_name
+                raise self._refused_there(DeleteShareGroupOffsetsRequest, topic.error_code, what, where, topic)
 
-
-def _refusal(error_code: int, what: str, where: str) -> KafkaError:
-    """Of one topic or partition; with what helps."""
-    is_unknown = error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    helps = ": create it, or look at its name" if is_unknown else next_step(error_code)
-    return error_for(error_code, f"{what}: {where}{helps}")
+    def _refused_there(self, request: type[Struct], error_code: int, what: str, where: str, topic: Any) -> KafkaError:
+        """Of one topic or partition; with what helps."""
+        is_unknown = error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        helps = ": create it, or look at its name" if is_unknown else ""
+        return self._refusal(request, error_code, f"{what}: {where}{helps}", topic.topic_name)

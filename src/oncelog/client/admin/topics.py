@@ -33,6 +33,8 @@ from oncelog.wire.messages.create_topics import (
 )
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from oncelog.wire.messages.metadata import MetadataRequest
+from oncelog.wire.schema import Struct
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -85,13 +87,19 @@ class AdminTopics(AdminSession):
         )
 
         def check(response: Any) -> None:
-            _raise_first((t.name, t.error_code, t.error_message) for t in response.topics)
+            self._raise_first(CreateTopicsRequest, ((t.name, t.error_code, t.error_message) for t in response.topics))
 
         with self._within_one_time("create topics") as deadline:
             response = await self._ask_controller("create topics", message, check)
             if not validate_only and wanted:
                 await self._until_led([topic.name for topic in wanted], deadline)
         return {topic.name: bytes(topic.topic_id) for topic in response.topics}
+
+    def _raise_first(self, request: type[Struct], results: Iterable[tuple[str, int, str | None]]) -> None:
+        for name, code, message in results:
+            if code:
+                what = f"topic {name!r}"
+                raise self._refusal(request, code, what, name, told=f"{what}: {message}" if message else None)
 
     async def _until_led(self, names: list[str], deadline: Deadline) -> None:
         with contextlib.suppress(
@@ -112,12 +120,15 @@ class AdminTopics(AdminSession):
             timeout_ms=self._config.request_timeout_ms,
         )
 
+        def raise_first(results: Iterable[Any]) -> None:
+            self._raise_first(DeleteTopicsRequest, ((r.name or "", r.error_code, r.error_message) for r in results))
+
         def check(response: Any) -> None:
-            _raise_first((r.name or "", r.error_code, r.error_message) for r in response.responses)
+            raise_first(response.responses)
 
         def check_repeated(response: Any) -> None:
             left = [r for r in response.responses if r.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-            _raise_first((r.name or "", r.error_code, r.error_message) for r in left)
+            raise_first(left)
 
         await self._ask_controller("delete topics", message, check, check_repeated)
 
@@ -137,7 +148,8 @@ class AdminTopics(AdminSession):
         )
 
         def check(response: Any) -> None:
-            _raise_first((r.name, r.error_code, r.error_message) for r in response.results)
+            results = ((r.name, r.error_code, r.error_message) for r in response.results)
+            self._raise_first(CreatePartitionsRequest, results)
 
         await self._ask_controller("create partitions", message, check)
 
@@ -164,7 +176,7 @@ class AdminTopics(AdminSession):
                 if topic is None or code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise _Missing(name)
                 if code:
-                    raise error_for(code, f"topic {name!r}")
+                    raise self._refusal(MetadataRequest, code, f"topic {name!r}", name)
                 found[name] = topic
             return found
 
@@ -216,11 +228,12 @@ class AdminTopics(AdminSession):
                     topic_partition = TopicPartition(topic.name, each.partition_index)
                     if each.error_code:
                         self._cluster.refresh_soon((topic.name,))
-                        raise error_for(each.error_code, f"delete records of {topic_partition}")
+                        what = f"delete records of {topic_partition}"
+                        raise self._refusal(DeleteRecordsRequest, each.error_code, what, topic.name)
                     found[topic_partition] = each.low_watermark
 
         async def attempt(_: Deadline) -> None:
-            nodes = await by_leader(self._cluster, [tp for tp in before if tp not in found])
+            nodes = await by_leader(self._cluster, [tp for tp in before if tp not in found], DeleteRecordsRequest)
             await asyncio.gather(*(ask(node, partitions) for node, partitions in nodes.items()))
 
         await self._cluster.retry("delete records", attempt)
@@ -274,9 +287,3 @@ def _creatable(topic: NewTopic) -> CreatableTopic:
         ],
         configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
     )
-
-
-def _raise_first(results: Iterable[tuple[str, int, str | None]]) -> None:
-    for name, code, message in results:
-        if code:
-            raise error_for(code, f"topic {name!r}" + (f": {message}" if message else ""))

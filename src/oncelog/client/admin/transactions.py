@@ -17,7 +17,7 @@ from oncelog.client.admin.transaction_listing import (
     TransactionListing,
 )
 from oncelog.client.cluster.each_leader import Unreadable, ask_leaders
-from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound, error_for
+from oncelog.errors import ErrorCode, KafkaError, TransactionalIdNotFound
 from oncelog.types import CoordinatorKey, Node, PreparedTxnState, ProducerIdAndEpoch, TopicPartition
 from oncelog.wire.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from oncelog.wire.messages.describe_transactions import DescribeTransactionsRequest
@@ -98,7 +98,9 @@ class AdminTransactions(AdminSession):
                         absent.add(each.transactional_id)
                     continue
                 if each.error_code:
-                    raise error_for(each.error_code, f"describe transactional id {each.transactional_id!r}")
+                    name = each.transactional_id
+                    what = f"describe transactional id {name!r}"
+                    raise self._refusal(DescribeTransactionsRequest, each.error_code, what, name)
                 partitions = tuple(sorted(TopicPartition(t.topic, p) for t in each.topics for p in t.partitions))
                 found.append(
                     TransactionDescription(
@@ -115,7 +117,9 @@ class AdminTransactions(AdminSession):
                 )
             return found
 
-        answers = await self._by_coordinator("describe transactions", TRANSACTION, ids, ask, unreachable=unreachable)
+        answers = await self._by_coordinator(
+            "describe transactions", TRANSACTION, ids, DescribeTransactionsRequest, ask, unreachable=unreachable
+        )
         return {each.transactional_id: each for answer in answers for each in answer}
 
     async def describe_producers(
@@ -141,7 +145,15 @@ class AdminTransactions(AdminSession):
             return found, {tp: error for _, errors in answers for tp, error in errors.items()}
 
         what = "describe producers"
-        return await ask_leaders(self._cluster, what, wanted, ask, unreadable=unreadable, broker_id=broker_id)
+        return await ask_leaders(
+            self._cluster,
+            what,
+            wanted,
+            ask,
+            unreadable=unreadable,
+            broker_id=broker_id,
+            request=DescribeProducersRequest,
+        )
 
     async def _describe_producers(
         self, node: Node, partitions: list[TopicPartition]
@@ -159,7 +171,12 @@ class AdminTransactions(AdminSession):
             for each in topic_response.partitions:
                 topic_partition = TopicPartition(topic_response.name, each.partition_index)
                 if each.error_code:
-                    errors[topic_partition] = error_for(each.error_code, f"describe producers of {topic_partition}")
+                    errors[topic_partition] = self._refusal(
+                        DescribeProducersRequest,
+                        each.error_code,
+                        f"describe producers of {topic_partition}",
+                        topic_response.name,
+                    )
                 else:
                     found[topic_partition] = [
                         _producer(each) for each in sorted(each.active_producers, key=lambda p: p.producer_id)

@@ -218,10 +218,10 @@ class Cluster:
                 last_error = error
             await deadline.wait(backoff, last_error)
 
-    def refusal(self, error_code: int, text: str, name: str, operation: str = "") -> KafkaError:
-        """The error of a code that a broker answered with about the topic, group or transactional id `name`; where rights
-        are missing, with the way out."""
-        return error_for(error_code, text + self.rights.way_out(error_code, name, operation))
+    def refusal(self, error_code: int, text: str, name: str, request: type[Struct] | None = None) -> KafkaError:
+        """The error of a code that a broker answered (such a request) with about the topic, group or transactional id `name`;
+        where rights are missing, with the way out."""
+        return self.rights.refusal(error_code, text, name, request)
 
     # -- connections
 
@@ -409,8 +409,8 @@ class Cluster:
 
     # -- coordinators and the controller
 
-    async def coordinator(self, key: CoordinatorKey) -> Node:
-        """Who serves a group or transactional id. Raises retriable errors while nobody does."""
+    async def coordinator(self, key: CoordinatorKey, request: type[Struct] | None = None) -> Node:
+        """Who serves a group or transactional id (for such a request). Raises retriable errors while nobody does."""
         known = self._coordinators.of(key)
         if known is not None:
             return known
@@ -420,7 +420,7 @@ class Cluster:
             raise CoordinatorNotAvailable(f"the coordinator of {key.key!r} is not in the answer")
         found = response.coordinators[0]
         if found.error_code:
-            raise self.refusal(found.error_code, f"the coordinator of {key.key!r} was not found", key.key)
+            raise self.rights.no_coordinator(found.error_code, key.key, request)
         return self._coordinators.found(key, Node(found.node_id, found.host, found.port))
 
     def forget_coordinator(self, key: CoordinatorKey) -> None:
@@ -438,7 +438,7 @@ class Cluster:
         lane: str = "coordinator",
     ) -> Any:
         """One request to a coordinator; one that does not answer, or not in time, is looked for again next time."""
-        node = await self.coordinator(key)
+        node = await self.coordinator(key, type(message))
         try:
             return await self.request(
                 node, message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms, lane=lane
@@ -569,19 +569,19 @@ class Cluster:
         with self.topics.awaiting(name, may_create=may_create):
             return await self.retry(what, attempt, timeout_ms=timeout_ms, unknown_patience_ms=patience_ms)
 
-    async def leader(self, topic_partition: TopicPartition) -> Node:
+    async def leader(self, topic_partition: TopicPartition, request: type[Struct] | None = None) -> Node:
         """The partition's leader, from what is known; refreshes where nothing is. Raises retriable errors."""
         found = self.view.leader_of(topic_partition)
         if found is None or found.leader_id not in self.view.nodes:
             await self.refresh((topic_partition.topic,))
-        return self.known_leader(topic_partition)
+        return self.known_leader(topic_partition, request)
 
-    def known_leader(self, topic_partition: TopicPartition) -> Node:
+    def known_leader(self, topic_partition: TopicPartition, request: type[Struct] | None = None) -> Node:
         """The partition's leader by the metadata that is here. Raises what that says, or LeaderNotAvailable."""
         topic, found = self.view.topics.get(topic_partition.topic), self.view.leader_of(topic_partition)
         if found is None:
             if topic is not None and topic.error_code:
-                raise self.refusal(topic.error_code, f"topic {topic.name!r}", topic.name)
+                raise self.refusal(topic.error_code, f"topic {topic.name!r}", topic.name, request)
             if topic is None or topic_partition.partition not in topic.partitions:
                 raise error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, str(topic_partition))
             raise LeaderNotAvailable(f"{topic_partition} has no leader now")

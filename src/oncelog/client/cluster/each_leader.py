@@ -14,6 +14,7 @@ from oncelog.client.backoff import Deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.errors import KafkaError, RequestTimedOut
 from oncelog.types import Node, TopicPartition
+from oncelog.wire.schema import Struct
 
 T = TypeVar("T")
 Unreadable = MutableMapping[TopicPartition, KafkaError]
@@ -33,10 +34,11 @@ async def ask_leaders(
     timeout_ms: int | None = None,
     broker_id: int | None = None,
     looks: int = LOOKS,
+    request: type[Struct] | None = None,
 ) -> dict[TopicPartition, T]:
     """What `ask` finds at each leader. Raises the first error, those that no retry helps first; with `unreadable` an
     error of a partition goes there instead after so many `looks`, and nothing is raised. `broker_id`: this replica is asked
-    instead."""
+    instead. `request`: what is asked, for which rights may be missing."""
     wanted = list(partitions)
     found: dict[TopicPartition, T] = {}
     last: dict[TopicPartition, KafkaError] = {}
@@ -50,7 +52,7 @@ async def ask_leaders(
         if broker_id is not None:
             by_node = {cluster.node(broker_id): left}
         else:
-            by_node = await _by_leader(cluster, left, last)
+            by_node = await _by_leader(cluster, left, last, request)
         await asyncio.gather(*(_ask_one(node, tps, ask, found, last) for node, tps in by_node.items()))
         if last:
             cluster.refresh_soon({tp.topic for tp in last})
@@ -88,16 +90,21 @@ async def _ask_one(
         last.update(errors)
 
 
-async def by_leader(cluster: Cluster, partitions: Iterable[TopicPartition]) -> dict[Node, list[TopicPartition]]:
+async def by_leader(
+    cluster: Cluster, partitions: Iterable[TopicPartition], request: type[Struct]
+) -> dict[Node, list[TopicPartition]]:
     """Partitions by the broker that leads them. Raises retriable errors where one has no leader."""
     found: dict[Node, list[TopicPartition]] = {}
     for topic_partition in partitions:
-        found.setdefault(await cluster.leader(topic_partition), []).append(topic_partition)
+        found.setdefault(await cluster.leader(topic_partition, request), []).append(topic_partition)
     return found
 
 
 async def _by_leader(
-    cluster: Cluster, partitions: list[TopicPartition], errors: dict[TopicPartition, KafkaError]
+    cluster: Cluster,
+    partitions: list[TopicPartition],
+    errors: dict[TopicPartition, KafkaError],
+    request: type[Struct] | None,
 ) -> dict[Node, list[TopicPartition]]:
     unknown = {tp.topic for tp in partitions if cluster.view.leader_of(tp) is None}
     if unknown:  # all in one question: each partition for itself would ask again
@@ -105,7 +112,7 @@ async def _by_leader(
     found: dict[Node, list[TopicPartition]] = {}
     for topic_partition in partitions:
         try:
-            found.setdefault(cluster.known_leader(topic_partition), []).append(topic_partition)
+            found.setdefault(cluster.known_leader(topic_partition, request), []).append(topic_partition)
         except KafkaError as error:
             errors[topic_partition] = error
     return found

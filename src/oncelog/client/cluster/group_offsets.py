@@ -22,7 +22,7 @@ from oncelog.wire.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponseGroup,
 )
-from oncelog.wire.schema import ZERO_UUID
+from oncelog.wire.schema import ZERO_UUID, Struct
 
 log = logging.getLogger("oncelog.client")
 
@@ -36,13 +36,21 @@ def group_key(group_id: str) -> CoordinatorKey:
     return CoordinatorKey(0, group_id)
 
 
-def group_error(cluster: Cluster, group_id: str, error_code: int, text: str, *, topic: str | None = None) -> KafkaError:
+def group_error(
+    cluster: Cluster,
+    group_id: str,
+    error_code: int,
+    text: str,
+    *,
+    topic: str | None = None,
+    request: type[Struct] | None = None,
+) -> KafkaError:
     """The error of a group's coordinator (about a topic, perhaps); one that says that it moved makes the client look for it
     again."""
     if error_code in FIND_AGAIN:
         cluster.forget_coordinator(group_key(group_id))
     name = topic if topic is not None and error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED else group_id
-    return cluster.refusal(error_code, f"group {group_id!r}: {text}", name)
+    return cluster.refusal(error_code, f"group {group_id!r}: {text}", name, request)
 
 
 async def commit_offsets(
@@ -88,7 +96,9 @@ async def commit_offsets(
                     of_former_topics.add(topic_partition)
                 elif each.error_code:
                     text = f"the position in {topic_partition} was not committed"
-                    raise group_error(cluster, group.group_id, each.error_code, text, topic=name)
+                    raise group_error(
+                        cluster, group.group_id, each.error_code, text, topic=name, request=OffsetCommitRequest
+                    )
 
     if offsets:
         await cluster.retry(f"commit offsets of group {group.group_id!r}", attempt, timeout_ms=timeout_ms)
@@ -198,10 +208,14 @@ async def fetch_pending(cluster: Cluster, group_id: str, partitions: Iterable[To
             if each.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
         }
         if not pending and group.error_code:
-            raise group_error(cluster, group_id, group.error_code, "its positions cannot be read")
+            raise _unread(cluster, group_id, group.error_code, "its positions cannot be read")
         return pending
 
     return await cluster.retry(f"pending offsets of group {group_id!r}", attempt)
+
+
+def _unread(cluster: Cluster, group_id: str, error_code: int, text: str, topic: str | None = None) -> KafkaError:
+    return group_error(cluster, group_id, error_code, text, topic=topic, request=OffsetFetchRequest)
 
 
 def _request(
@@ -229,7 +243,7 @@ def _positions(
     cluster: Cluster, group: OffsetFetchResponseGroup, topic_ids: Mapping[str, bytes]
 ) -> dict[TopicPartition, OffsetAndMetadata]:
     if group.error_code:
-        raise group_error(cluster, group.group_id, group.error_code, "its positions cannot be read")
+        raise _unread(cluster, group.group_id, group.error_code, "its positions cannot be read")
     names = {topic_id: name for name, topic_id in topic_ids.items()}
     found: dict[TopicPartition, OffsetAndMetadata] = {}
     for topic in group.topics:
@@ -240,7 +254,7 @@ def _positions(
                 if each.error_code == ErrorCode.UNKNOWN_TOPIC_ID:  # deleted, or its coordinator has not heard of it yet
                     cluster.refresh_soon((name,))
                 text = f"the position in {topic_partition} cannot be read"
-                raise group_error(cluster, group.group_id, each.error_code, text, topic=name)
+                raise _unread(cluster, group.group_id, each.error_code, text, name)
             if each.committed_offset >= 0:
                 found[topic_partition] = OffsetAndMetadata(
                     each.committed_offset,
