@@ -161,6 +161,8 @@ class AdminSession(HasInstanceId):
         return await self._cluster.retry(what, attempt)
 
     async def _ask_node(self, what: str, node: Node, message: Struct, *, version_min: int = 0) -> Any:
+        await self._connected(node)
+
         async def attempt(_: Deadline) -> Any:
             response = await self._cluster.request(node, message, version_min=version_min)
             self._raise_top_level(type(message), response, what)
@@ -180,8 +182,6 @@ class AdminSession(HasInstanceId):
         _clear(unreachable)
 
         async def ask(node: Node) -> Any:
-            if unreachable is not None:
-                await self._connected(node)
             return await self._ask_node(what, node, message(), version_min=version_min)
 
         with self._within_one_time(what):

@@ -1,7 +1,8 @@
 """Asking the leaders of many partitions: retried per partition, and, where wanted, without the ones that cannot be had.
 
 One partition whose disk failed must not hide the others: who gives `unreadable` gets what can be read, and for each other
-partition the last error. A leader that has just moved is found again first: three looks, the metadata fresh for each.
+partition the last error. A leader that has just moved is found again first: three looks, the metadata fresh for each; one that
+takes a connection and says nothing is asked once, as each more would cost the whole time that an answer may take.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ async def ask_leaders(
     wanted = list(partitions)
     found: dict[TopicPartition, T] = {}
     last: dict[TopicPartition, KafkaError] = {}
+    silent: dict[Node, KafkaError] = {}
+    asked_of: dict[TopicPartition, Node] = {}
     look_count = 0
 
     async def attempt(_: Deadline) -> None:
@@ -53,7 +56,12 @@ async def ask_leaders(
             by_node = {cluster.node(broker_id): left}
         else:
             by_node = await _by_leader(cluster, left, last, request)
-        await asyncio.gather(*(_ask_one(node, tps, ask, found, last) for node, tps in by_node.items()))
+        asked_of.update({tp: node for node, tps in by_node.items() for tp in tps})
+        for node in by_node.keys() & silent.keys():
+            last.update(dict.fromkeys(by_node.pop(node), silent[node]))
+        asked = await asyncio.gather(*(_ask_one(node, tps, ask, found, last) for node, tps in by_node.items()))
+        if unreadable is not None:
+            silent.update({node: error for node, error in zip(by_node, asked, strict=True) if error is not None})
         if last:
             cluster.refresh_soon({tp.topic for tp in last})
             if unreadable is not None:
@@ -69,7 +77,7 @@ async def ask_leaders(
             if unreadable is None:
                 raise
             left = [tp for tp in wanted if tp not in found and tp not in unreadable]
-            unreadable.update({tp: last.get(tp, error) for tp in left})
+            unreadable.update({tp: last.get(tp) or _unanswered(asked_of.get(tp), error) for tp in left})
     return found
 
 
@@ -79,15 +87,29 @@ async def _ask_one(
     ask: Ask[T],
     found: dict[TopicPartition, T],
     last: dict[TopicPartition, KafkaError],
-) -> None:
-    """Each answer is noted as it comes: a broker that does not answer holds up nobody else's."""
+) -> RequestTimedOut | None:
+    """Each answer is noted as it comes: a broker that does not answer holds up nobody else's. Gives the error of one that said
+    nothing for as long as an answer may take."""
     try:
         answer, errors = await ask(node, partitions)
+    except RequestTimedOut as error:
+        named = _unanswered(node, error)
+        last.update(dict.fromkeys(partitions, named))
+        return named
     except KafkaError as error:
         last.update(dict.fromkeys(partitions, error))
     else:
         found.update(answer)
         last.update(errors)
+    return None
+
+
+def _unanswered(node: Node | None, error: RequestTimedOut) -> RequestTimedOut:
+    if node is None:
+        return error
+    named = RequestTimedOut(f"broker {node.node_id} does not answer: {error.message}")
+    named.__cause__ = error
+    return named
 
 
 async def by_leader(
