@@ -64,7 +64,7 @@ def web_address(url: str) -> WebAddress:
     except ValueError:
         raise UrlInvalid("it is no URL") from None
     if parts.scheme not in ("https", "http") or not parts.hostname:
-        raise UrlInvalid("expected https://HOST/PATH")
+        raise UrlInvalid("expected https://HOST/PATH, or http://HOST/PATH on this machine")
     if parts.username is not None or not url.isascii() or any(letter <= " " for letter in url):
         raise UrlInvalid("it has a user, blanks or letters that no URL has")
     is_tls = parts.scheme == "https"

@@ -55,7 +55,12 @@ def test_what_was_planted_is_not_in_it(tmp_path: pathlib.Path) -> None:
         brokers = json.dumps(found["settings.json"])
         assert "super.users" in brokers
         eve = tmp_path / "eve.zip"
-        said = cli_as(broker, "eve", tmp_path)("support-bundle", eve)
+        said = cli_as(broker, "eve", tmp_path)("support-bundle", eve, status=1)
+        assert (
+            "error: settings.json was not read: CLUSTER_AUTHORIZATION_FAILED: describe the configuration of"
+            in said.stderr
+        )
+        assert "--operation describe-configs" in said.stderr
         seen = contents(eve)
         for name, kind in (("topics", "topics"), ("groups", "groups"), ("transactions", "transactional ids")):
             assert seen[f"{name}.json"]["not_all"] == [f"you may not see all {kind}"]
@@ -75,6 +80,17 @@ def test_a_file_that_is_there_is_not_replaced(cli: Cli, tmp_path: pathlib.Path) 
     cli("support-bundle", tmp_path / "no" / "folder.zip", status=1)
     cli("support-bundle", "-", status=2)
     cli("support-bundle", tmp_path / "x.zip", "--metrics", "http://example.com/metrics", status=2)
+
+
+def test_numbers_that_nobody_gives_are_not_read(cli: Cli, tmp_path: pathlib.Path) -> None:
+    file, url = tmp_path / "half.zip", f"http://127.0.0.1:{_free_port()}/metrics"
+    done = cli("support-bundle", file, "--metrics", url, "-o", "json", status=1)
+    results = {row["file"]: row["result"] for row in json.loads(done.stdout)}
+    assert [name for name, each in results.items() if each == "not read"] == ["metrics.txt"]
+    assert f"error: metrics.txt was not read: {url}: " in done.stderr
+    assert contents(file)["metrics.txt"].startswith("not read: ")
+    refused = cli("support-bundle", tmp_path / "x.zip", "--metrics", "file:///etc/passwd", status=2)
+    assert "expected https://HOST/PATH, or http://HOST/PATH on this machine" in refused.stderr
 
 
 def test_without_a_broker_it_has_what_needs_none(tmp_path: pathlib.Path) -> None:

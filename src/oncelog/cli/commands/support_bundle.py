@@ -39,7 +39,7 @@ from oncelog.types import TopicPartition
 TOPICS_MAX, GROUPS_MAX, IDS_MAX = 1_000, 200, 1_000
 OLDER_THAN_MS = 10_000
 PART_WAIT_S = 30.0
-NOT_ALL, IN_PART = "not_all", "read in part"
+NOT_ALL, IN_PART, NOT_READ = "not_all", "read in part", "not read"
 Part = Callable[[Settings, Admin], Awaitable[Any]]
 
 
@@ -53,8 +53,8 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
     """Versions, features, settings, topics, transactions, groups and lags, and what is held back: one file to send.
 
     No records, no positions' metadata, no secrets: settings that may be secret are hidden. Names of topics, groups, ids,
-    hosts and principals' clients are in it. What could not be asked is in it with the reason; exit status 1 when no broker
-    answered.
+    hosts and principals' clients are in it. What could not be read is in it with the reason, and on stderr; the exit status is 1
+    then.
     """
     settings = ctx.ensure_object(Settings)
     if not path.endswith(".zip"):
@@ -74,7 +74,7 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
             try:
                 found["metrics.txt"] = await fetch(RealNetwork(), address, headers={})
             except WebFailed as error:
-                found["metrics.txt"] = f"not read: {error}\n".encode()
+                found["metrics.txt"] = _NotRead(f"not read: {error}\n".encode())
         size_bytes = await asyncio.to_thread(_write, file, found)
     rows = [{"file": name, "result": _result(each)} for name, each in found.items()]
     settings.out.rows(columns("file", "result"), rows)
@@ -82,9 +82,14 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
         if _result(each) == IN_PART:
             settings.out.note(f"{name}: {'; '.join(each[NOT_ALL])}: there may be more than is in it")
     settings.out.note(f"{path}: {size_bytes} bytes; look into it before you send it: names are in it")
+    failed = {name: _why_not_read(each) for name, each in found.items() if _result(each) == NOT_READ}
+    for name, why in failed.items():
+        if silence is None or name not in PARTS:
+            settings.out.note(f"error: {name} was not read: {why}")
     if silence is not None:
         hint = hint_for(silence, settings)
         settings.out.note(f"error: {silence}" + (f" ({hint})" if hint else ""), "only what needs no broker is in it")
+    if failed:
         ctx.exit(EXIT_FAILURE)
 
 
@@ -120,10 +125,20 @@ async def _asked(part: Part, settings: Settings, admin: Admin) -> Any:
         return error_row(error)
 
 
+class _NotRead(bytes):
+    """What stands in a text file instead of what it should have."""
+
+
 def _result(part: Any) -> str:
     if not isinstance(part, dict):
-        return "read"
-    return "not read" if "error" in part else IN_PART if part.get(NOT_ALL) else "read"
+        return NOT_READ if isinstance(part, _NotRead) else "read"
+    return NOT_READ if "error" in part else IN_PART if part.get(NOT_ALL) else "read"
+
+
+def _why_not_read(part: Any) -> str:
+    if isinstance(part, dict):
+        return f"{part['error']}: {part['message']}" if part.get("message") else str(part["error"])
+    return bytes(part).decode().removeprefix("not read: ").rstrip()
 
 
 async def _why_not_all(admin: Admin, kind: str, topic: str, unreachable: Unreachable) -> list[str]:
