@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
+import sys
 
 import pytest
 
@@ -162,3 +164,27 @@ def test_a_reader_that_gets_nothing_for_its_quota_is_told_so(cli: Cli, more: tup
     assert "told it to wait for 11s meanwhile" in result.stderr
     assert f"oncelog -b {cli.bootstrap_servers} quotas list" in result.stderr
     assert "offline" not in result.stderr
+
+
+def test_from_behind_the_end_says_so_and_shows_nothing_else(cli: Cli) -> None:
+    cli.create("short")
+    cli("produce", "short", stdin="one\ntwo\n")
+    told = cli("consume", "short", "-e", "--from", 99999)
+    assert (told.stdout, told.stderr) == ("", "note: --from 99999 is behind the end of short-0 (2)\n")
+    assert cli("consume", "short", "-e", "--from", 2).stderr == "", "the end itself is where the next one comes"
+
+
+def test_what_comes_at_an_offset_behind_the_end_is_shown_and_nothing_before_it(cli: Cli) -> None:
+    cli.create("grows")
+    cli("produce", "grows", stdin="0\n1\n")
+    words = ("consume", "grows", "--from", "4", "-c", "1")
+    with subprocess.Popen(
+        [sys.executable, "-m", "oncelog", "-b", cli.bootstrap_servers, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as reading:
+        assert reading.stderr is not None
+        assert reading.stderr.readline() == "note: --from 4 is behind the end of grows-0 (2)\n"
+        cli("produce", "grows", stdin="2\n3\n4\n5\n")
+        assert reading.communicate(timeout=30)[0] == "4\n"

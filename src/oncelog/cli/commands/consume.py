@@ -30,6 +30,7 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
 
 POLL_MS = 50
+NAMED_MAX = 5
 Emit = Callable[[ConsumerRecord], None]
 
 
@@ -48,10 +49,12 @@ class Wanted:
 
 @dataclass
 class Progress:
-    """Where reading ends: per partition an exclusive offset, and how many records may still come."""
+    """Where reading ends: per partition an exclusive offset, and how many records may still come; what lies before `starts` is
+    passed over."""
 
     ends: dict[TopicPartition, int] = field(default_factory=dict)
     count_left: int | None = None
+    starts: dict[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def is_done(self) -> bool:
@@ -147,19 +150,22 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
         partitions = await partitions_of(admin, wanted.topics)
-        starts = await _starts(admin, partitions, wanted, unreadable)
+        starts, ended = await _starts(admin, partitions, wanted, unreadable)
         if not starts and any(isinstance(error, RequestTimedOut) for error in unreadable.values()):
             raise next(iter(unreadable.values()))  # nobody answers: nobody would say which of them are offline either
         ends = await _ends(admin, [at for at in partitions if at in starts], wanted, unreadable)
         name_offline(settings, (await admin.describe_topics({at.topic for at in partitions})).values(), unreadable)
-    progress = Progress(ends, wanted.count_max)
+        _name_behind_end(settings, wanted, starts, ended)
+        progress = Progress(ends, wanted.count_max, starts)
     async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
         patience = Patience(settings, consumer, ends=wanted.exits_at_end)
         readable = [where for where in partitions if where not in unreadable]
         left = {where for where in readable if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
         for where in left:
-            consumer.seek(where, starts[where])
+            consumer.seek(
+                where, min(starts[where], ended.get(where, starts[where]))
+            )  # there is nothing to fetch behind it
         while left and not progress.is_done:
             try:
                 records = await consumer.poll(POLL_MS)
@@ -283,7 +289,8 @@ async def _is_at_end(consumer: Consumer, progress: Progress) -> bool:
 
 
 def _take(record: ConsumerRecord, progress: Progress, emit: Emit) -> None:
-    if progress.is_done or record.offset >= progress.ends.get(record.topic_partition, 2**63):
+    where = record.topic_partition
+    if progress.is_done or not progress.starts.get(where, 0) <= record.offset < progress.ends.get(where, 2**63):
         return
     emit(record)
     if progress.count_left is not None:
@@ -292,26 +299,38 @@ def _take(record: ConsumerRecord, progress: Progress, emit: Emit) -> None:
 
 async def _starts(
     admin: Admin, partitions: list[TopicPartition], wanted: Wanted, unreadable: Unreadable
-) -> dict[TopicPartition, int]:
-    """Where each partition is begun; those that cannot be asked are left out, and their errors kept."""
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where each partition is begun, and how far they can be read now, where that was asked; those that cannot be asked are left
+    out, and their errors kept."""
     text = wanted.start
     earliest = await admin.list_offsets(dict.fromkeys(partitions, "earliest"), unreadable=unreadable)
     firsts = {at: found.offset for at, found in earliest.items()}
     partitions = list(firsts)
     if text == "earliest":
-        return firsts
-    if is_number(text):
-        return {at: max(int(text), firsts[at]) for at in partitions}
+        return firsts, {}
     latest = await admin.list_offsets(
         dict.fromkeys(partitions, "latest"), isolation_level=wanted.isolation, unreadable=unreadable
     )
-    partitions = list(latest)
+    ended = {at: found.offset for at, found in latest.items()}
+    if is_number(text):
+        return {at: max(int(text), firsts[at]) for at in ended}, ended
     if text == "latest":
-        return {at: latest[at].offset for at in partitions}
+        return ended, ended
     if text.startswith("-") and is_number(text[1:]):
-        return {at: max(firsts[at], latest[at].offset - int(text[1:])) for at in partitions}
+        return {at: max(firsts[at], ended[at] - int(text[1:])) for at in ended}, ended
+    partitions = list(latest)
     found = await admin.list_offsets(dict.fromkeys(partitions, _moment_of(text)), unreadable=unreadable)
-    return {at: found[at].offset if found[at].offset >= 0 else latest[at].offset for at in found}
+    return {at: found[at].offset if found[at].offset >= 0 else ended[at] for at in found}, ended
+
+
+def _name_behind_end(
+    settings: Settings, wanted: Wanted, starts: Mapping[TopicPartition, int], ended: Mapping[TopicPartition, int]
+) -> None:
+    """An offset that no record has yet: nothing comes, which should not look as if nothing was there."""
+    behind = [f"{at} ({ended[at]})" for at in sorted(starts) if at in ended and starts[at] > ended[at]]
+    if behind:
+        more = f" and {len(behind) - NAMED_MAX} more" if len(behind) > NAMED_MAX else ""
+        settings.out.note(f"note: --from {wanted.start} is behind the end of {', '.join(behind[:NAMED_MAX])}{more}")
 
 
 def _check_order(wanted: Wanted) -> None:
