@@ -46,6 +46,11 @@ def test_create_list_renew_expire(as_user: Callable[[str], Cli], broker: TestBro
     path.chmod(0o600)
     by_token = ("-b", broker.bootstrap_servers, "--command-config", path)
     assert oncelog(*by_token, "topics", "create", "by-token").exit_code == 0
+    for change in ("renew", "expire"):
+        refused = oncelog(*by_token, "tokens", change, made["token"], "-y")
+        assert refused.stderr.strip() == (
+            f"error: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: {change} the delegation token {made['token']}"
+        )
     refused = oncelog(*by_token, "tokens", "list")
     assert refused.exit_code == 1
     assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in refused.stderr

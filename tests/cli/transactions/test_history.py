@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from oncelog.broker.admission import deeds
+from oncelog.cli.audit import EVENTS
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.testing import TestBroker
 from tests.cli.world import Cli, cli_as
@@ -69,6 +71,8 @@ def test_the_next_morning(kept: Cli) -> None:
         "fence",
     ]
     assert kept.json("audit", "--event", "timeout") == []
+    refused = kept("audit", "--event", "nonsense", status=2).stderr
+    assert "'nonsense' is not one of 'abort', 'fence', 'timeout'" in refused
     assert "\x1b" not in kept("audit").stdout
     assert kept.json("audit", "--since", "0s") == []
 
@@ -98,3 +102,8 @@ def test_who_may_not_read_is_told_what_it_takes(tmp_path: pathlib.Path) -> None:
         assert "__transaction_state could not be read: TOPIC_AUTHORIZATION_FAILED" in refused.stderr
         assert "__oncelog_audit could not be read" in refused.stderr
         assert "secret" not in eve("audit", status=1).stdout
+
+
+def test_the_events_that_can_be_asked_for_are_those_that_brokers_write() -> None:
+    named = {deeds.EVENTS.get(key, key.name.lower().replace("_", "-")) for key in deeds.CHANGES}
+    assert set(EVENTS) == named | {"timeout", "expiration"}

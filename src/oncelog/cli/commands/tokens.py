@@ -10,6 +10,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.output import Failed, columns
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.tokens import DelegationToken
+from oncelog.errors import DelegationTokenDisabled, UnsupportedByAuthentication
 
 COLUMNS = columns(
     *("token", "owner", "requester", "renewers", "expiry_timestamp_ms", "max_timestamp_ms"),
@@ -57,7 +58,7 @@ async def create_token(
 async def renew_token(settings: Settings, token_id: str, period: int | None) -> None:
     """Let a token hold longer, never beyond its end."""
     async with open_admin(settings) as admin:
-        token = await _token(admin, token_id)
+        token = await _token(admin, token_id, "renew")
         ends_ms = token.expiry_timestamp_ms
         if not settings.dry_run:
             ends_ms = await admin.renew_delegation_token(token.hmac, period_ms=-1 if period is None else period)
@@ -72,7 +73,7 @@ async def renew_token(settings: Settings, token_id: str, period: int | None) -> 
 async def expire_token(settings: Settings, token_id: str, period: int | None) -> None:
     """End a token: who came by it is put out."""
     async with open_admin(settings) as admin:
-        token = await _token(admin, token_id)
+        token = await _token(admin, token_id, "expire")
         ends_ms = token.expiry_timestamp_ms
         if not settings.dry_run:
             settings.confirm(f"end the token {token_id} of {token.owner}: who uses it cannot log in any more", token_id)
@@ -81,8 +82,13 @@ async def expire_token(settings: Settings, token_id: str, period: int | None) ->
     settings.out.rows(columns("token", "expiry_timestamp_ms", "result"), [_outcome(token_id, ends_ms, result)])
 
 
-async def _token(admin: Admin, token_id: str) -> DelegationToken:
-    found = next((each for each in await admin.describe_delegation_tokens() if each.token_id == token_id), None)
+async def _token(admin: Admin, token_id: str, to: str) -> DelegationToken:
+    """Its MAC, without which nothing is done to it, is in the list."""
+    try:
+        known = await admin.describe_delegation_tokens()
+    except (UnsupportedByAuthentication, DelegationTokenDisabled) as error:  # the same for every request about tokens
+        raise type(error)(f"{to} the delegation token {token_id}") from error
+    found = next((each for each in known if each.token_id == token_id), None)
     if found is None:
         raise Failed(f"there is no token {token_id} that you may see: `oncelog tokens list` has those")
     return found

@@ -199,7 +199,9 @@ async def describe_producers(
     ]
     shown = ["topic", "partition", "producer_id", "producer_epoch", "coordinator_epoch", "last_sequence"]
     settings.out.rows(
-        columns(*shown, "last_timestamp_ms", "transaction_start_offset"), rows, empty="no producers are remembered"
+        columns(*shown, "last_timestamp_ms", "transaction_start_offset"),
+        rows,
+        empty=none_of_those_asked("no producers are remembered", unreadable, "partitions"),
     )
     name_offline(settings, (), unreadable)
     if unreadable:
