@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -146,8 +147,25 @@ def test_it_comes_back_with_the_broker(browser: Browser, tmp_path: pathlib.Path)
         console = Console(broker.bootstrap_servers)
         page = entered(browser.new_page(reduced_motion="reduce"), console.link)
     expect(page.locator("[role=alert]").first).to_be_visible(timeout=30_000)
+    expect(page.locator("[role=alert]").first).to_contain_text("What is shown may be old: it is of")
     with TestBroker(options, str(tmp_path)):
         expect(page.locator("[role=alert]")).to_have_count(0, timeout=60_000)
         expect(page.locator("#verdict")).to_contain_text("partition")
     page.close()
     console.stop()
+
+
+def test_a_picture_that_is_old_says_so_within_five_seconds(browser: Browser, console: Console) -> None:
+    """The console's own answers stand still, as they do beside brokers that are gone."""
+    from playwright.sync_api import expect
+
+    page = entered(browser.new_page(reduced_motion="reduce"), console.link)
+    page.evaluate("location.hash = '#/overview'")
+    expect(page.locator("ul.tiles strong").first).not_to_have_text("…", timeout=30_000)
+    page.route("**/api/v1/overview", lambda _: None)
+    expect(page.get_by_text("Nobody has answered for a moment. What is shown may be old: it is of")).to_be_visible(
+        timeout=5_500
+    )
+    expect(page.locator("h1")).to_contain_text(re.compile(r"^At \d\d:\d\d:\d\d UTC: "))
+    page.unroute_all(behavior="ignoreErrors")
+    page.close()

@@ -140,3 +140,24 @@ def test_a_mistyped_topic_is_no_all_clear(browser: Browser, console: Console) ->
     expect(page.get_by_text("so nobody knows")).to_be_visible()
     assert errors == []
     page.close()
+
+
+def test_an_address_that_is_mistyped_is_named(browser: Browser, console: Console) -> None:
+    from playwright.sync_api import expect
+
+    errors: list[str] = []
+    page = page_of(browser, console, errors)
+    page.evaluate("location.hash = '#/nope'")
+    expect(page.locator("h1")).to_have_text("There is no page nope")
+    expect(page.locator("[role=alert]")).to_contain_text("mistyped")
+    assert page.locator("nav [aria-current]").count() == 0
+    page.evaluate("location.hash = '#/configs?topic=nosuch'")
+    expect(page.locator("#unknown")).to_have_text(
+        "Not heeded, as this page knows no such part of an address: topic. It knows kind, name, all."
+    )
+    for each in PAGES:
+        page.evaluate("each => { location.hash = `#/${each}` }", each)
+        expect(page.locator("h1")).not_to_contain_text("no page")
+        expect(page.locator("#unknown")).to_have_count(0)
+    assert errors == []
+    page.close()

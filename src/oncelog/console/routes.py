@@ -122,7 +122,7 @@ async def _session(request: Request) -> Response:
         return JSONResponse({"error": "refused", "message": "no JSON"}, 400)
     secret = gate.new_session(given.get("token", ""))
     if secret is None:
-        message = "this link was used before: `oncelog console` has printed the next one"
+        message = "this link was used before, or is none: take the last one that `oncelog console` has printed"
         return JSONResponse({"error": "refused", "message": message}, 401)
     answer = JSONResponse({"ok": True})
     keep_session(request, answer, gate, secret)

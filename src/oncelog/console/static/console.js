@@ -2,11 +2,11 @@
 // @ts-check
 import { render } from './vendor/preact.mjs'
 import { useEffect, useState } from './vendor/hooks.mjs'
-import { ask, html } from './html.js'
+import { ask, html, named } from './html.js'
 import { Lanes } from './lanes.js'
 import { Groups, InDoubt, Open, Overview } from './pages.js'
 import { MORE } from './more.js'
-import { route } from './routes.js'
+import { PARAMETERS, route } from './routes.js'
 
 const PAGES = [['overview', 'Overview', Overview], ['lanes', 'Lanes', Lanes], ['open', 'Open transactions', Open], ['in-doubt', 'In doubt', InDoubt], ['groups', 'Groups', Groups], ...MORE]
 
@@ -40,15 +40,24 @@ function Door() {
     <p role="alert" class=${told ? 'note bad' : ''}>${told}</p></main>`
 }
 
+/** An address that leads nowhere: another page in its place would look like an answer. */
+const Nowhere = ({ page }) => html`<h1>There is no page ${named(page)}</h1><p class="note bad" role="alert">The address was mistyped: the pages that there are stand above.</p>`
+
+/** Parts of the address that the page does not know, and so does not heed. */
+const Unknown = ({ page, query }) => {
+  const known = PARAMETERS[page] ?? [], odd = [...new Set(query.keys())].filter(each => !known.includes(each))
+  return odd.length > 0 && html`<p class="note bad" role="alert" id="unknown">Not heeded, as this page knows no such part of an address: ${odd.map(named).join(', ')}. It knows ${known.length ? known.join(', ') : 'none'}.</p>`
+}
+
 function Page({ hello }) {
   const [at, set] = useState(route())
   useEffect(() => { const turn = () => set(route()); addEventListener('hashchange', turn); return () => removeEventListener('hashchange', turn) }, [])
-  const [name, title, Shown] = PAGES.find(([each]) => each === at.page) ?? PAGES[0]
+  const [name, title, Shown] = PAGES.find(([each]) => each === at.page) ?? ['', 'No such page', Nowhere]
   useEffect(() => { document.title = `${title}: oncelog console` }, [title])
   return html`<header><b>oncelog</b>
     <nav aria-label="Pages">${PAGES.map(([each, text]) => html`<a href=${`#/${each}`} aria-current=${each === name ? 'page' : undefined}>${text}</a>`)}</nav>
     <span class="mute right">${hello.brokers}${hello.cluster ? `, cluster ${hello.cluster}` : ''}; ${hello.user ? `${hello.user}: ` : ''}${hello.is_read_only ? 'read-only' : 'may end transactions'} ${hello.has_login && html`<button type="button" onClick=${() => sent('logout', {}).finally(() => location.reload())}>log out</button>`}</span></header>
-    <main><${Shown} query=${at.query} key=${name} /></main>`
+    <main>${name && html`<${Unknown} page=${name} query=${at.query} />`}<${Shown} query=${at.query} page=${at.page} key=${name} /></main>`
 }
 
 const root = document.getElementById('root')

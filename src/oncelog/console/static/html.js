@@ -3,7 +3,7 @@
 import { h } from './vendor/preact.mjs'
 import { useEffect, useRef, useState } from './vendor/hooks.mjs'
 import htm from './vendor/htm.mjs'
-import { age } from './model.js'
+import { age, clock } from './model.js'
 
 // What no eye sees, or what turns the letters around it: shown as an escape, as on the command line.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]|(?! )\p{Zs}/gu, UNSEEN_IN_VALUES = /(?![\n\t\u200c\u200d])[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu
@@ -27,14 +27,22 @@ export async function ask(path, signal) {
   return body
 }
 
-/** A page's data, asked for again every `seconds` while somebody looks. @param {string} path @param {number} seconds */
+const ANSWERS_WITHIN_MS = 2000
+
+/** A page's data, asked for again every `seconds` while somebody looks. `error.isOld`: what is shown is of `error.sinceMs`, as
+ * nobody has answered since, or not within a moment. @param {string} path @param {number} seconds */
 export function useData(path, seconds) {
-  const [data, set] = useState(null), [error, fail] = useState(null)
+  const [data, set] = useState(null), [error, fail] = useState(null), shown = useRef(0)
   useEffect(() => {
     let timer = 0, isGone = false, isOld = data !== null
+    const late = () => { if (!isGone && isOld) fail(Object.assign(new Error('Nobody has answered for a moment'), { error: 'NoAnswer', isOld, sinceMs: shown.current })) }
     const look = async () => {
       let next = seconds
-      if (!document.hidden) try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true } } catch (e) { if (e.status === 202) next = 0.5; if (!isGone) fail(Object.assign(e, { isOld })) }
+      if (!document.hidden) {
+        const waiting = setTimeout(late, ANSWERS_WITHIN_MS)
+        try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true; shown.current = Date.now() } } catch (e) { if (e.status === 202) next = 0.5; if (!isGone) fail(Object.assign(e, { isOld, sinceMs: shown.current })) }
+        clearTimeout(waiting)
+      }
       if (!isGone) timer = setTimeout(look, next * 1000)
     }
     look()
@@ -52,9 +60,12 @@ export function Command({ text }) {
 
 const told = e => `${/^[A-Z_]{4,}$/.test(e.error ?? '') && !e.message.startsWith(e.error) ? `${e.error}: ` : ''}${e.message}${e.hint ? ` (${e.hint})` : ''}`.replace(/\.?$/, '.')
 
+const isCalm = e => e.error === 'BeingRead' || e.error === 'NoAnswer'
+const isOfBefore = e => ` What is shown may be old${e.sinceMs ? `: it is of ${clock(e.sinceMs)} UTC` : ''}; asked again by itself.`
+
 /** What could not be asked: it hides nothing else, and says what is missing. */
 export const Missing = ({ rows, error }) => html`
-  ${error && html`<p class=${`note ${error.error === 'BeingRead' ? '' : 'bad'}`} role=${error.error === 'BeingRead' ? 'status' : 'alert'}>${told(error)}${error.isOld ? ' What is shown may be old; asked again by itself.' : ''}</p>`}
+  ${error && html`<p class=${`note ${isCalm(error) ? '' : 'bad'}`} role=${isCalm(error) ? 'status' : 'alert'}>${told(error)}${error.isOld ? isOfBefore(error) : ''}</p>`}
   ${(rows ?? []).slice(0, 8).map(each => html`<p class="note">${each.what} could not be read: ${each.error}: ${each.why}</p>`)}
   ${(rows ?? []).length > 8 && html`<p class="note">and ${rows.length - 8} more that could not be read</p>`}`
 

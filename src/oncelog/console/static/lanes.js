@@ -34,17 +34,20 @@ function usePast(parameters, take) {
   return error
 }
 
+const NEWS_WITHIN_MS = 3500 // one comes each second
+
 /** A stream of the server's answers, closed while nobody sees the page. Null: no stream. */
 function useLanes(parameters, take) {
   const [trouble, set] = useState(/** @type {string|null} */ (null))
   useEffect(() => {
     set(null)
     if (parameters === null) return
-    let stream = /** @type {EventSource|null} */ (null)
+    let stream = /** @type {EventSource|null} */ (null), heardMs = 0
+    const late = setInterval(() => { if (stream && heardMs && Date.now() - heardMs > NEWS_WITHIN_MS) set('Nobody has answered for a moment') }, 1000)
     const open = () => {
       if (stream || document.hidden) return
       stream = new EventSource(`api/v1/events?${parameters}`)
-      stream.addEventListener('lanes', event => { set(null); take(JSON.parse(event.data)) })
+      stream.addEventListener('lanes', event => { heardMs = Date.now(); set(null); take(JSON.parse(event.data)) })
       stream.addEventListener('error', () => {
         set('the console does not answer: it is asked again')
         if (stream?.readyState !== EventSource.CLOSED) return
@@ -52,11 +55,11 @@ function useLanes(parameters, take) {
         ask(`lanes?${parameters}`).catch(e => set(e.message)) // a stream that is refused does not say why
       })
     }
-    const close = () => { stream?.close(); stream = null }
+    const close = () => { stream?.close(); stream = null; heardMs = 0 }
     const turn = () => document.hidden ? close() : open()
     document.addEventListener('visibilitychange', turn)
     open()
-    return () => { document.removeEventListener('visibilitychange', turn); close() }
+    return () => { document.removeEventListener('visibilitychange', turn); clearInterval(late); close() }
   }, [parameters])
   return trouble
 }
@@ -70,8 +73,8 @@ export function Lanes({ query }) {
   const moment = known.current.ms, isPast = moment !== null, isByOffset = query.get('axis') === 'offset'
   const asked = { topic: query.get('topic') ?? '', partition: query.get('partition') ?? '' }, half = windowMs / 2
   const parameters = new URLSearchParams(isPast ? { ...asked, from_ms: String(moment - half), at_ms: String(moment), to_ms: String(moment + half) } : { ...asked, window_ms: String(windowMs) }).toString()
-  const first = useRef('')
-  if (first.current !== parameters) { first.current = parameters; model.current = new Model() }
+  const first = useRef(''), good = useRef(0)
+  if (first.current !== parameters) { first.current = parameters; model.current = new Model(); good.current = 0 }
 
   const paint = () => {
     if (!drawing.current || !model.current.answer) return
@@ -79,7 +82,7 @@ export function Lanes({ query }) {
     if (drawing.current.hits.length) drawing.current.canvas.dataset.spans = String(drawing.current.hits.length)
     Object.assign(window, { __lanes: drawing.current.hits.map(p => ({ x: p.x, y: p.y, w: p.w, h: p.h, lane: p.lane.at, first: p.span.first, name: model.current.name(p.span), kind: model.current.kind(p.span) })) })
   }
-  const take = answer => { if (first.current === parameters) { model.current.take(answer, Date.now()); tick(n => n + 1) } }
+  const take = answer => { if (first.current === parameters) { if (!answer.error) good.current = answer.now_ms; model.current.take(answer, Date.now()); tick(n => n + 1) } }
   const trouble = useLanes(isPast ? null : parameters, take), gone = usePast(isPast && !Number.isNaN(moment) ? parameters : null, take)
   useEffect(() => {
     drawing.current = new Drawing(canvas.current)
@@ -135,7 +138,7 @@ export function Lanes({ query }) {
   const off = model.current.lanes.filter(each => each.clock_off)
   return html`
     <h1 id="verdict">${verdict}</h1><${Said} text=${verdict} />
-    <${Missing} rows=${answer?.not_read} error=${gone ?? (trouble ? { message: trouble, isOld: answer !== null } : answer?.error && { ...answer.error, isOld: true })} />
+    <${Missing} rows=${answer?.not_read} error=${gone ?? (trouble ? { message: trouble, isOld: answer !== null, sinceMs: good.current } : answer?.error && { ...answer.error, isOld: true, sinceMs: good.current })} />
     ${(bad.why || Number.isNaN(moment)) && html`<p class="note bad" role="alert">“${bad.text || time}”: ${bad.why || 'that is no time; 2026-01-31T03:12:00Z is one'}</p>`}
     ${answer?.notes?.map(note => html`<p class="note">${note}</p>`)}
     ${off.length > 0 && !isByOffset && html`<p class="note" id="clocks">${off[0].at}: records of ${off[0].clock_off.who} say a time ${apart(off[0].clock_off.off_ms)} they came${off.length > 1 ? `, and so on ${off.length - 1} more partition${off.length > 2 ? 's' : ''}` : ''}: by time they are not where they belong. <button type="button" onClick=${turn}>show by offset</button></p>`}

@@ -3,14 +3,14 @@
 import { Act } from './plans.js'
 import { Command, Missing, Said, Since, Table, html, named, useData } from './html.js'
 import { Cards } from './lanes.js'
-import { KIND, age } from './model.js'
+import { KIND, age, clock } from './model.js'
 
 const Tile = ({ count, text, alarm, href }) => html`<li class=${`tile ${alarm ?? ''}`}><strong>${count ?? '…'}</strong>${href ? html`<a href=${href}>${text}</a>` : text}</li>`
 const alarm = (count, kind = 'alarm') => count > 0 ? kind : ''
 
 export function Overview() {
-  const { data, error } = useData('overview', 5)
-  return html`<h1 id="verdict">${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
+  const { data, error } = useData('overview', 3), of = error?.sinceMs && data ? `At ${clock(error.sinceMs)} UTC: ` : ''
+  return html`<h1 id="verdict">${of}${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     <ul class="tiles">
       <${Tile} count=${data?.stopped} text="partitions stopped" alarm=${alarm(data?.stopped)} href="#/lanes" />
       <${Tile} count=${data?.waiting} text="waiting a moment" />
