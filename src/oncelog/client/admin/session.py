@@ -191,13 +191,14 @@ class AdminSession(HasInstanceId):
     async def _connected(self, node: Node) -> None:
         """Who takes a connection and says nothing is not asked again and again. Raises RequestTimedOut for that; who refuses it
         may be starting: the question is tried for as long as it may take."""
-        limit_ms = self._config.default_api_timeout_ms
+        timeout_ms, where = self._config.default_api_timeout_ms, f"{node.host}:{node.port}"
+        deadline = Deadline(timeout_ms, f"connect to {where}")
         with suppress(Network):
             try:
-                async with asyncio.timeout(Deadline(limit_ms, "connect").left_ms / 1000):
+                async with asyncio.timeout(deadline.left_ms / 1000):
                     await self._cluster.connection(node)
-            except TimeoutError:
-                raise RequestTimedOut(f"no connection to {node.host}:{node.port} within {limit_ms} ms") from None
+            except TimeoutError:  # said as the connection says it: which of both times ends first is chance
+                raise RequestTimedOut(f"no connection to {where} within {timeout_ms} ms") from None
 
     async def _ask_coordinator(
         self,
