@@ -32,3 +32,10 @@ def test_so_is_a_right_to_the_cluster() -> None:
 )
 def test_what_says_it_already_is_left_alone(error: KafkaError) -> None:
     assert told(error) == str(error)
+
+
+def test_a_right_that_comes_with_the_one_that_is_needed_is_not_asked_for_by_itself() -> None:
+    rule = "oncelog acls add --topic b --principal User:bob --operation describe"
+    hint = f"; User:bob needs the right to describe topic 'b': {rule}"
+    assert told(TopicAuthorization(f"topic 'b'{hint}")) == told(TopicAuthorization("topic 'b'"))
+    assert told(TopicAuthorization(f"topic 'b'{hint}"), "create").endswith("--operation describe")
