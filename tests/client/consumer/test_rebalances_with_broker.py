@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from oncelog import Admin, Broker, Consumer, Producer, TopicPartition
+from oncelog import Admin, Broker, Consumer, Producer, RebalanceListener, TopicPartition
 from oncelog.testing import FaultyProxy
 
 WAIT_S = 60  # for a hang
@@ -194,3 +194,43 @@ def test_who_polls_again_and_again_without_waiting_lets_the_loop_run(protocol, h
             assert count == 10
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_one_that_subscribes_again_waits_for_the_listener_of_its_unsubscribe(protocol, static):
+    """A static member that joined anew before its listener has committed would be another generation."""
+
+    class Slow(RebalanceListener):
+        def __init__(self):
+            self.may_commit, self.has_committed = asyncio.Event(), asyncio.Event()
+
+        async def on_partitions_revoked(self, revoked):
+            await self.may_commit.wait()
+            await self.consumer.commit()
+            self.has_committed.set()
+
+    async def work(bootstrap):
+        listener = Slow()
+        async with Producer(bootstrap_servers=bootstrap) as producer:
+            for value in range(10):
+                await producer.send("t", str(value).encode())
+        more = {"group_instance_id": "one"} if static else {}
+        reader = Reader(bootstrap, protocol, enable_auto_commit=False, **more)
+        listener.consumer = consumer = reader.consumer
+        async with consumer:
+            consumer.subscribe(["t"], listener=listener)
+            read = []
+            while len(read) < 10:
+                read += await consumer.poll(200)
+            consumer.unsubscribe()
+            consumer.subscribe(["t"], listener=listener)
+            assert await consumer.poll(300) == []
+            listener.may_commit.set()
+            while not consumer.assignment():
+                read += await consumer.poll(100)
+            read += await consumer.poll(100)
+            assert listener.has_committed.is_set()
+            assert len(read) == 10
+
+    run(work)

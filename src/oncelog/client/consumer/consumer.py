@@ -270,7 +270,11 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
     def _leave_beside(self, work: Coroutine[Any, Any, None]) -> None:
         leaving = self._cluster.tasks.start(work, name="oncelog-leave")
         self._leaving.add(leaving)
-        leaving.add_done_callback(self._leaving.discard)
+        leaving.add_done_callback(self._left)
+
+    def _left(self, leaving: asyncio.Task[None]) -> None:
+        self._leaving.discard(leaving)
+        self._fetcher.arrived.set()  # a poll may wait for it before it joins anew
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions, outside the group's management. Partitions that stay keep their position."""

@@ -97,6 +97,7 @@ class GroupPart:
     _is_stopped: bool
     _is_in_listener: bool
     _being_revoked: set[TopicPartition]
+    _leaving: set[asyncio.Task[None]]
     _auto_committing: asyncio.Task[None] | None
     _in_hand: InHand | None
     _interceptors: tuple[ConsumerInterceptor, ...]
@@ -272,7 +273,8 @@ class GroupPart:
                     return
             else:
                 self._look_for_changes(membership)
-                if not membership.needs_join or not await self._give_back(membership):
+                # Behind an `unsubscribe` whose listener still runs: a static member that joins anew would be another generation.
+                if not membership.needs_join or self._leaving or not await self._give_back(membership):
                     return
 
     def _look_for_changes(self, membership: GroupMembership) -> None:
