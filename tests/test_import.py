@@ -46,3 +46,12 @@ def test_a_broker_loads_what_many_never_use_when_somebody_needs_it() -> None:
     assert not messages & {
         f"oncelog.wire.messages.{name}" for name in ("join_group", "share_acknowledge", "describe_acls")
     }
+
+
+@pytest.mark.parametrize("module", ["oncelog", "oncelog.recipes", "oncelog.spark"])
+def test_names_that_load_on_first_use_are_there_for_who_completes_them(module: str) -> None:
+    names = subprocess.run(
+        [sys.executable, "-c", f"import {module} as m; print(set(m.__all__) - set(dir(m)))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert names.stdout == "set()\n"

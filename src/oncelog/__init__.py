@@ -82,3 +82,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'oncelog' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """For who completes names: those that load on first use, too."""
+    return sorted({*globals(), *__all__})

@@ -434,9 +434,13 @@ class Consumer(_Blocking[AsyncConsumer]):
 
         return self._call(run)
 
-    def _stop_within(self, timeout_ms: int | None) -> None:
+    def stop(self, timeout_ms: int | None = None) -> None:
+        """As the async client's. In a forked child nothing: the connections are the parent's."""
         if os.getpid() == self._owner.process_id:
             self._call(self._client.stop, timeout_ms)
+
+    def _stop_within(self, timeout_ms: int | None) -> None:
+        self.stop(timeout_ms)
 
     def wakeup(self) -> None:
         """As the async client's, from any thread, also from a signal handler; does not wait. In a forked child nothing."""
@@ -499,9 +503,13 @@ class ShareConsumer(_Blocking[AsyncShareConsumer]):
             raise StopIteration
         return record
 
-    def _stop_within(self, timeout_ms: int | None) -> None:
+    def stop(self, timeout_ms: int | None = None) -> None:
+        """As the async client's. In a forked child nothing: the connections are the parent's."""
         if os.getpid() == self._owner.process_id:
             self._call(self._client.stop, timeout_ms)
+
+    def _stop_within(self, timeout_ms: int | None) -> None:
+        self.stop(timeout_ms)
 
     subscribe = _in_loop(AsyncShareConsumer.subscribe)
     poll = _blocking(AsyncShareConsumer.poll)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S = 1.0
 LOOK_S = 1.0  # a signal that comes between a look and the wait does not end the wait
+REST_S = 0.01  # where a terminal has room and then none
 STDIN, STDOUT, STDERR = "<stdin>", "<stdout>", "<stderr>"
 
 
@@ -59,6 +60,15 @@ def stream_of(error: OSError) -> str:
     return error.filename[1:-1] if error.filename in (STDOUT, STDERR) else ""
 
 
+def _opened_anew(terminal: int) -> int:
+    """A descriptor of the same terminal whose writes take what has room; -1 where it may not be opened. That of the stream itself
+    is shared with whoever started us, and must not be made so."""
+    try:
+        return os.open(os.ttyname(terminal), os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return -1
+
+
 class _Raw(io.FileIO):
     """The bytes of a standard stream. Only the main thread is told of signals: in others it is a file like any."""
 
@@ -67,6 +77,8 @@ class _Raw(io.FileIO):
         self.name = name
         self._may_wait = not stat.S_ISREG(os.fstat(number).st_mode)
         self._is_given_up = False
+        # A terminal has room when a byte fits, and a write waits until all of it does.
+        self._never_waiting = _opened_anew(number) if "w" in mode and self.isatty() else -1
 
     def write(self, data: ReadableBuffer, /) -> int:
         """As many bytes as there is room for. Raises Signalled; OSError, which names the stream."""
@@ -76,7 +88,17 @@ class _Raw(io.FileIO):
                 return super().write(view)
             if not self._waited([], [self]):
                 return len(view)
-            return super().write(view[: select.PIPE_BUF])  # as much is taken without waiting, where there is room
+            part = view[: select.PIPE_BUF]  # as much is taken without waiting, where there is room
+            if self._never_waiting < 0:
+                return super().write(part)
+            try:
+                return os.write(self._never_waiting, part)
+            except BlockingIOError:  # somebody else's took the room: whoever writes asks again
+                if ENDING.is_unheard():
+                    raise_signalled(ENDING.number)
+                self._is_given_up = ENDING.number != 0
+                select.select([], [], [], REST_S)
+                return len(view) if self._is_given_up else 0
         except OSError as error:
             if error.errno != errno.EPIPE:  # whose meaning is known: nobody reads any more
                 error.filename = self.name

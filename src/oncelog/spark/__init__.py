@@ -42,3 +42,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(registration, name)
     raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """For who completes names: those that load on first use, too."""
+    return sorted({*globals(), *__all__})

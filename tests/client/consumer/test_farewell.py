@@ -184,7 +184,7 @@ def test_what_it_raises_behind_an_unsubscribe_is_logged(group, caplog):
 
 
 @pytest.mark.parametrize("how", ["stop", "unsubscribe"])
-def test_one_that_does_not_end_is_waited_for_within_the_time_of_the_stop(group, how):
+def test_one_that_does_not_end_is_waited_for_within_the_time_of_the_stop(group, how, caplog):
     async def work(loop):
         async def hang():
             await asyncio.sleep(3600)
@@ -197,6 +197,7 @@ def test_one_that_does_not_end_is_waited_for_within_the_time_of_the_stop(group, 
             began = loop.time()
             await c.stop(timeout_ms=700)
             assert loop.time() - began == pytest.approx(0.7, abs=0.1)
+        assert ("its rebalance listener did not end" in caplog.text) is (how == "stop")
 
     run(work)
 
@@ -231,5 +232,21 @@ def test_a_listener_that_stops_or_unsubscribes_is_not_called_in_itself(group):
             with pytest.raises(errors.IllegalState, match="stopped"):
                 await polled(c, 10)
         assert listener.names() == ["assigned", "revoked"]
+
+    run(work)
+
+
+def test_a_listener_may_stop_the_consumer_that_is_being_stopped(group, caplog):
+    async def work():
+        listener = Listener(revoked=lambda: c.stop())
+        async with group.member(**BY_HAND) as c:
+            c.subscribe(["t"], listener=listener)
+            await polled(c)
+            begun_s = asyncio.get_running_loop().time()
+            await c.stop()
+            assert asyncio.get_running_loop().time() - begun_s < 1
+        assert listener.names() == ["assigned", "revoked"]
+        assert commits_and_leaves(group) == ["leave"]
+        assert "no answer" not in caplog.text
 
     run(work)

@@ -23,6 +23,7 @@ from oncelog.client.cluster.topics_in_use import ReadTopics
 from oncelog.client.config import ConsumerConfig, snake_case
 from oncelog.client.consumer.classic_protocol import GroupMembership
 from oncelog.client.consumer.consumer_protocol import ConsumerProtocol
+from oncelog.client.consumer.farewell import is_listener_of
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
@@ -88,6 +89,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._cluster.topics.user = ReadTopics(self._topics_in_use, self._topics_to_create, self._topics_forgotten)
         self._is_started = self._is_stopped = self._is_in_listener = False
         self._being_revoked: set[TopicPartition] = set()
+        self._hears_farewell = False
         self._ending: Ending | None = None
         self._leaving: set[asyncio.Task[None]] = set()
         self._must_list_topics = False
@@ -145,6 +147,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         who stops again waits for it. Raises what the listener raises; `async with` that an error leaves logs that.
         """
         arguments.duration_ms_or_none("timeout_ms", timeout_ms)
+        if self._ending is not None and is_listener_of(self):
+            return  # of the listener that this stop waits for
         if self._ending is None:
             self._cluster.check_loop()
             self._is_stopped, self._ending = True, Ending()
@@ -159,7 +163,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         except TimeoutError:
             if not whole.expired():
                 raise  # a listener's
-            log.warning("group %r: no answer while the consumer stopped", self._config.group_id)
+            why = "its rebalance listener did not end" if self._hears_farewell else "no answer"
+            log.warning("group %r: %s while the consumer stopped", self._config.group_id, why)
         finally:
             await self._cluster.close()
             for position in self._positions.by_partition.values():

@@ -40,8 +40,8 @@ class RebalanceListener(Protocol):
     """What a consumer tells about its assignment; called inside `poll`, `stop` and `unsubscribe`. Override what you need, async
     or not.
 
-    It may commit, seek, subscribe and unsubscribe, not poll. What it raises `poll` raises, and the rebalance goes on; `stop`
-    raises it at its end. `unsubscribe` does not wait for an async one: what that raises is logged.
+    It may commit, seek, subscribe and unsubscribe, not poll; at the end only commit. What it raises `poll` raises, and the
+    rebalance goes on; `stop` raises it at its end. `unsubscribe` does not wait for an async one: what that raises is logged.
     With `oncelog.sync` a plain one runs in a thread of its own, and may make those calls (`unsubscribe` does not wait for it);
     an async one runs in the clients' thread, where a blocking call would wait for itself.
     """
@@ -98,6 +98,7 @@ class GroupPart:
     _is_in_listener: bool
     _being_revoked: set[TopicPartition]
     _leaving: set[asyncio.Task[None]]
+    _hears_farewell: bool
     _auto_committing: asyncio.Task[None] | None
     _in_hand: InHand | None
     _interceptors: tuple[ConsumerInterceptor, ...]
@@ -171,11 +172,13 @@ class GroupPart:
         try:
             farewell, answer = self._begin_farewell()
             if answer is not None:
+                self._hears_farewell = True
                 await _hear(farewell, answer)
         except BaseException as error:
             if not isinstance(error, Exception):
                 raise
             failed = error
+        self._hears_farewell = False
         await self._leave("the consumer was stopped")
         if failed is not None:
             raise failed
