@@ -286,6 +286,16 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
+def settle(ended: asyncio.Future[T], result: T | None, error: BaseException | None) -> None:
+    """In the loop of `ended`: what another thread's call gave, or raised, unless nobody waits any more."""
+    if ended.done():
+        return
+    if error is not None:
+        ended.set_exception(error)
+    else:
+        ended.set_result(result)  # type: ignore[arg-type]
+
+
 async def called_beside(function: Callable[[], T], *, name: str) -> T:
     """Call it in a thread of its own and wait: it may block, also for calls of the clients' thread, in whose loop this waits.
 
@@ -296,17 +306,9 @@ async def called_beside(function: Callable[[], T], *, name: str) -> T:
     ended: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if ended.done():
-            return  # nobody waits any more
-        if error is not None:
-            ended.set_exception(error)
-        else:
-            ended.set_result(result)  # type: ignore[arg-type]
-
     def tell(result: T | None, error: BaseException | None) -> None:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-            loop.call_soon_threadsafe(settle, result, error)
+            loop.call_soon_threadsafe(settle, ended, result, error)
 
     def work() -> None:
         try:

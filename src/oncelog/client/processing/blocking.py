@@ -22,6 +22,7 @@ from oncelog.client.processing.transforming import Reading, Transformed, Transfo
 from oncelog.core.processing.steps import Failure, Item
 from oncelog.core.processing.verdicts import Verdict, verdict_of
 from oncelog.errors import InvalidArgument
+from oncelog.host.loop_thread import settle
 from oncelog.host.signals import terminating_in_thread
 
 T = TypeVar("T")
@@ -52,23 +53,15 @@ class Caller:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[T] = loop.create_future()
 
-        def settle(result: T | None, error: BaseException | None) -> None:
-            if ended.done():
-                return  # nobody waits any more
-            if error is not None:
-                ended.set_exception(error)
-            else:
-                ended.set_result(result)  # type: ignore[arg-type]
-
         def job() -> None:
             try:
                 result = function()
             except BaseException as error:
                 if not isinstance(error, Exception):
                     raise
-                loop.call_soon_threadsafe(settle, None, error)
+                loop.call_soon_threadsafe(settle, ended, None, error)
             else:
-                loop.call_soon_threadsafe(settle, result, None)
+                loop.call_soon_threadsafe(settle, ended, result, None)
 
         self._jobs.put(job)
         return await ended
