@@ -128,6 +128,12 @@ class Rights:
         )
 
 
+def without_right(text: str) -> str:
+    """An error's text before the right that it names, if it names one."""
+    head, found, _ = text.partition(_NEEDS)
+    return head.rpartition("; ")[0] if found else text
+
+
 def as_second_reason(text: str) -> str:
     """An error's text, where another reason than a missing right is likelier: the right comes second, and nowhere where nobody is
     logged in, as there are hardly any rights then."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
 
-from oncelog.client.rights import Rights
+from oncelog.client.rights import Rights, without_right
 from oncelog.errors import ClusterAuthorization, TopicAuthorization
 
 SAYS_IT = "needs the right"
@@ -29,6 +29,4 @@ def rights_named(client: Mapping[str, str], operation: str, topics: Collection[s
             raise
         name = next((topic for topic in topics if repr(topic) in text), next(iter(topics), ""))
         way_out = Rights("", client.get("sasl.username", "")).way_out(error.code, name, operation)
-        message, _, said = (error.message or "refused").rpartition("; ")
-        message = message if SAYS_IT in said else (error.message or "refused")
-        raise type(error)(f"{message.rstrip('.')}{way_out}") from error
+        raise type(error)(f"{without_right(error.message or 'refused').rstrip('.')}{way_out}") from error
