@@ -21,10 +21,8 @@ def properties_from_text(text: str) -> dict[str, str]:
 def read_properties(path: str) -> dict[str, str]:
     """The properties of a file. Raises ConfigurationError when it cannot be read."""
     try:
-        with (
-            heard_by(raise_signalled),
-            open(path, encoding="utf-8") as file,
-        ):  # it may be a pipe into which nobody writes
+        # (it may be a pipe into which nobody writes)
+        with heard_by(raise_signalled), open(path, encoding="utf-8") as file:
             text = file.read(FILE_LENGTH_MAX + 1)
             others = stat.S_IMODE(os.fstat(file.fileno()).st_mode) & stat.S_IRWXO
         if len(text) > FILE_LENGTH_MAX:

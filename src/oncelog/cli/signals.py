@@ -39,9 +39,8 @@ class Ending:
     def __init__(self) -> None:
         self.number = 0  # the signal; 0 where none came
         self.is_standing = False  # whether the main thread waits for the other end of a standard stream
-        self.is_body: Callable[[], bool] | None = (
-            None  # whether a command's body is running, that has not heard of the signal
-        )
+        # Whether a command's body is running, that has not heard of the signal.
+        self.is_body: Callable[[], bool] | None = None
 
     def heard(self, number: int) -> None:
         """Who is to end knows it: what it still writes is written where there is room."""

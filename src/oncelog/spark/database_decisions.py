@@ -243,12 +243,8 @@ class DatabaseDecisionStore:
 
 
 SAVEPOINT = "oncelog_business"
-SAVEPOINT_DIALECTS = (
-    "sqlite",
-    "postgresql",
-    "mysql",
-    "mariadb",
-)  # that end a savepoint with its transaction, and say so
+# They end a savepoint with its transaction, and say so.
+SAVEPOINT_DIALECTS = ("sqlite", "postgresql", "mysql", "mariadb")
 ENDED = (
     "to_database has ended the transaction (a commit or rollback of its own, or of something that it calls): nothing of the "
     "batch is decided, and no record of it is visible; rows that it has committed are in the database, and come again with the "

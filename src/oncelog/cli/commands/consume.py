@@ -163,9 +163,8 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         left = {where for where in readable if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
         for where in left:
-            consumer.seek(
-                where, min(starts[where], ended.get(where, starts[where]))
-            )  # there is nothing to fetch behind it
+            end = ended.get(where, starts[where])  # nothing is to be fetched behind it
+            consumer.seek(where, min(starts[where], end))
         while left and not progress.is_done:
             try:
                 records = await consumer.poll(POLL_MS)

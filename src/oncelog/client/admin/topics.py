@@ -102,9 +102,8 @@ class AdminTopics(AdminSession):
                 raise self._refusal(request, code, what, name, told=f"{what}: {message}" if message else None)
 
     async def _until_led(self, names: list[str], deadline: Deadline) -> None:
-        with contextlib.suppress(
-            KafkaError, TimeoutError
-        ):  # all by one question; who has no leader is asked for again below
+        # All by one question; who has no leader is asked for again below.
+        with contextlib.suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(deadline.left_ms / 1000):
                 await self._cluster.refresh(names)
         for name in names:

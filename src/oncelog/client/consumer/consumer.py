@@ -378,9 +378,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
                 return taken
             left = ends - asyncio.get_running_loop().time()
             if left <= 0:
-                await asyncio.sleep(
-                    0
-                )  # an application that polls without waiting lets fetches go on their way, and others
+                await asyncio.sleep(0)  # who polls without waiting lets fetches, and others, go on their way
                 return None
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(left, self._next_chore_s())):
@@ -588,9 +586,7 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         hint = "Python's re knows no classes of POSIX like [[:digit:]]: write \\d, \\w or [0-9]"
         raise arguments.refuse("pattern", pattern, "a regular expression of Python's", hint)
     try:
-        with (
-            warnings.catch_warnings()
-        ):  # of sets that a later Python may read otherwise: their author is not the reader
+        with warnings.catch_warnings():  # of sets that a later Python may read otherwise: the reader did not write them
             warnings.simplefilter("ignore", FutureWarning)
             return re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
