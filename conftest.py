@@ -92,7 +92,6 @@ LONG = (
     "tests/demo/test_loader_and_verify.py",
     "tests/faststream/test_subscriber.py",
     "tests/faststream/test_exactly_once.py",
-    "tests/recipes/test_interrupts.py",
 )
 # Of the others, what takes longest (much of it waiting) begins first, and the short ones fill the end.
 LONGEST = (

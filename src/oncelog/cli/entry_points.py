@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from oncelog.cli.plain_serve import plain_options, serve_and_exit
+from oncelog.cli.plain_serve import end, plain_options, serve_and_exit
 from oncelog.cli.signals import end_at_once, hear
 from oncelog.cli.standard_streams import occupy, stand_no_longer_than_told
 
@@ -30,4 +30,7 @@ def kafka_transactions() -> None:
     stand_no_longer_than_told()
     from oncelog.cli.transactions.kafka_transactions import main
 
-    main()
+    try:
+        main()
+    finally:
+        end()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +20,10 @@ class Tool:
     captured: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: object, status: int = 0) -> str:
+        before = signal.getsignal(signal.SIGTERM)
         with pytest.raises(SystemExit) as ended:
             main(["--bootstrap-server", self.cli.bootstrap_servers, *map(str, arguments)])
+        assert signal.getsignal(signal.SIGTERM) is before, "the next test that gets a signal would end the whole run"
         self.out, self.err = self.captured.readouterr()
         assert (ended.value.code or 0) == status, self.err
         return self.out

@@ -19,7 +19,6 @@ from oncelog.cli.main import refuse_without_assertions
 from oncelog.cli.numbers import whole_number
 from oncelog.cli.output import Failed, Output, printable
 from oncelog.cli.partitions import partitions_of
-from oncelog.cli.plain_serve import end
 from oncelog.cli.signals import line_of, status_of
 from oncelog.cli.standard_streams import stream_of
 from oncelog.cli.transactions.repair import is_prepared, refused_prepared
@@ -286,8 +285,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         Output().error(error)
         sys.exit(1)
-    finally:
-        end()
 
 
 if __name__ == "__main__":
