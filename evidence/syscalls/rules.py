@@ -31,6 +31,7 @@ from oncelog.log.checkpoint_files import (
 from oncelog.log.failed_sync import MARKER
 from oncelog.log.journal import CLOSED_FILE
 from oncelog.log.leader_epoch_file import FILE_NAME as LEADER_EPOCH_FILE
+from oncelog.log.transaction_index import ENTRY_SIZE_BYTES, aborted_from_bytes
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import RemoveTopicRecord, TopicRecord
 from oncelog.wire.log_records.transaction_state import TransactionRecord, TransactionState, record_from_key_value
@@ -38,6 +39,14 @@ from oncelog.wire.log_records.transaction_state import TransactionRecord, Transa
 COMPLETED = {TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
 SEGMENT_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 PASSING_SUFFIXES = (".deleted", ".cleaned", ".tmp", ".aside", ".swap")
+
+
+def _is_durable_below(node: Node, offset: int) -> bool:
+    """Whether a transaction index lost nothing of the transactions that ended below an offset. An abort adds its entry at once,
+    and a start that replays from the offset on adds it again."""
+    entries = aborted_from_bytes(bytes(node.data), 0)
+    size_bytes = ENTRY_SIZE_BYTES * sum(entry.last_offset < offset for entry in entries)
+    return node.durable_data[:size_bytes] == bytes(node.data[:size_bytes])
 
 
 class Rules:
@@ -57,6 +66,7 @@ class Rules:
         self._is_clean = is_clean
         self._has_journal = has_journal
         self._put_aside: set[str] = set()  # what a timer has replaced
+        self._cleaned: set[TopicPartition] = set()  # whose segments the cleaner's timer replaces
 
     def before(self, call: Call) -> None:
         """Ask the rules for what begins here (for a write: what was done)."""
@@ -124,6 +134,7 @@ class Rules:
     # a cleaned segment takes its place
 
     def _announces(self, partition: TopicPartition, parent: Node, old_name: str, node: Node) -> None:
+        self._cleaned.add(partition)
         self.must(
             parent.durable_names.get(old_name) is node,
             "cleaned files have durable names before they are announced",
@@ -385,7 +396,8 @@ class Rules:
             path = path.names[part]
         stored, starts = self._logs.checkpoint(RECOVERY_POINTS), self._logs.checkpoint(LOG_START_OFFSETS)
         for partition, directory in self._logs.partitions().items():
-            undurable = self._undurable(directory, starts.get(partition, 0))
+            # (what the cleaner replaces meanwhile has rules of its own)
+            undurable = [] if partition in self._cleaned else self._undurable(directory, starts.get(partition, 0))
             self.must(not undurable, "what was recovered is durable before it is served", (partition, undurable))
             end_offset = end_offset_of(list(self._logs.batches(partition, durable=False)))
             if partition.topic != METADATA and end_offset >= 0:
@@ -435,6 +447,8 @@ class Rules:
             if index + 1 < len(logs) and logs[index + 1][0] <= offset:
                 for suffix in (".index", ".timeindex", ".txnindex"):
                     self._index_is_durable(directory, f"{base_offset:020d}{suffix}", offset)
+        if partition.topic == METADATA:
+            return  # it is read from its beginning, whatever is noted: no snapshot of producers belongs to it
         own = directory.durable_names.get(f"{offset:020d}.snapshot")
         is_there = own is not None and is_whole_snapshot(own.durable_data)
         if not self._has_journal:  # (a journal's data sync moves it to the log's end without one)
@@ -459,7 +473,8 @@ class Rules:
         for suffix in (".index", ".timeindex", ".txnindex"):
             node = directory.names.get(f"{base_offset:020d}{suffix}")
             if node is not None:
-                is_there = directory.durable_names.get(f"{base_offset:020d}{suffix}") is node and node.is_durable
+                is_named = directory.durable_names.get(f"{base_offset:020d}{suffix}") is node
+                is_there = is_named and (node.is_durable or suffix == ".txnindex" and _is_durable_below(node, offset))
                 what = (base_offset, suffix, offset)
                 self.must(is_there, "indexes are durable before a snapshot at the recovery point is", what)
 
