@@ -214,6 +214,7 @@ async def load_cluster_metadata(parts: Assembly) -> None:
             store.open(is_clean=is_clean, owners=lambda: owners(files, directory))
         except (MalformedMessage, CorruptBatch) as error:
             raise DamagedLog(f"cluster metadata: {error}; {KAFKAS}") from error
+        parts.node.partitions.metadata_synced_end = lambda: store.applied_offset
     parts.node.partitions.read_checkpoints()
     parts.is_clean_start = take_clean_shutdown(files, directory)
     if not isinstance(store, MetadataStore):  # it is followed already, for the cluster's id

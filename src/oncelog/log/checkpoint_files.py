@@ -23,6 +23,7 @@ LOG_START_OFFSETS = "log-start-offset-checkpoint"
 CLEANED_OFFSETS = "cleaner-offset-checkpoint"
 OFFLINE_ENDS = "offline-end-offset-checkpoint"
 OFFLINE_CUTS = "offline-cut-offset-checkpoint"
+CLUSTER_METADATA = TopicPartition("__cluster_metadata", 0)  # noted among the recovery points, though it needs none
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLEAN_SHUTDOWN_BYTES = b'{"version":0,"brokerEpoch":-1}'
 PARTITION_METADATA = "partition.metadata"

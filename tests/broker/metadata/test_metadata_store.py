@@ -13,7 +13,13 @@ from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE
 from oncelog.errors import DamagedLog
 from oncelog.host.tasks import Tasks
-from oncelog.log.checkpoint_files import CLEAN_SHUTDOWN
+from oncelog.log.checkpoint_files import (
+    CLEAN_SHUTDOWN,
+    CLUSTER_METADATA,
+    RECOVERY_POINTS,
+    offsets_from_bytes,
+    offsets_to_bytes,
+)
 from oncelog.log.open_files import OpenFiles
 from oncelog.wire.log_records.cluster_metadata import (
     ConfigRecord,
@@ -22,6 +28,7 @@ from oncelog.wire.log_records.cluster_metadata import (
     RemoveTopicRecord,
     TopicRecord,
 )
+from oncelog.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
 from oncelog.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
 LIMIT_SIZE_BYTES = 600
@@ -260,6 +267,14 @@ def test_a_broker_refuses_the_start_and_says_what_can_be_done(tmp_path):
             async with broker_and_client(tmp_path):
                 pass
         (tmp_path / "payments-0").rename(tmp_path / "payments-0-stray")
+        with pytest.raises(
+            DamagedLog, match=f"without a copy, delete the line of __cluster_metadata from {RECOVERY_POINTS}"
+        ):
+            async with broker_and_client(tmp_path):
+                pass
+        points = offsets_from_bytes((tmp_path / RECOVERY_POINTS).read_bytes())
+        del points[CLUSTER_METADATA]
+        (tmp_path / RECOVERY_POINTS).write_bytes(offsets_to_bytes(points))
         async with broker_and_client(tmp_path) as (broker, client):
             assert "early" in broker.store.metadata.topics
             assert "payments" not in broker.store.metadata.topics
@@ -289,5 +304,62 @@ def test_a_file_that_is_too_much_is_named(tmp_path, base_offset):
         copy.unlink()
         async with broker_and_client(tmp_path) as (broker, _):
             assert "t" in broker.store.metadata.topics
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_noted", [True, False])
+def test_a_last_change_that_is_known_to_be_synced_is_not_taken_for_a_torn_end(tmp_path, caplog, *, is_noted: bool):
+    """Nothing else tells of a user, a rule or a setting that is lost: the change was acknowledged, and cut in silence."""
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            await client.create("t")
+            await broker.partitions.checkpoint_aside()
+            entry = EntryData(
+                entity=[EntityData(entity_type="user", entity_name="last")],
+                ops=[OpData(key="producer_byte_rate", value=7)],
+            )
+            assert (await client.call(AlterClientQuotasRequest(entries=[entry]))).entries[0].error_code == 0
+            if is_noted:
+                await broker.partitions.checkpoint_aside()
+            noted = (tmp_path / RECOVERY_POINTS).read_bytes()
+            end_offset = broker.store.applied_offset
+        (tmp_path / CLEAN_SHUTDOWN).unlink()  # as if it had been killed
+        (tmp_path / RECOVERY_POINTS).write_bytes(noted)
+        log = next((tmp_path / DIRECTORY).glob("*.log"))
+        whole = log.read_bytes()
+        damaged = bytearray(whole)
+        damaged[-1] ^= 1
+        log.write_bytes(damaged)
+        if not is_noted:  # whatever it is, it may be torn
+            async with broker_and_client(tmp_path) as (broker, _):
+                assert not broker.metadata.client_quotas
+            return
+        for _ in range(2):
+            with pytest.raises(DamagedLog, match=rf"but it was synced up to {end_offset} "):
+                async with broker_and_client(tmp_path):
+                    pass
+        log.write_bytes(whole)
+        async with broker_and_client(tmp_path) as (broker, client):
+            assert len(broker.metadata.client_quotas) == 1
+            assert await client.read("t") == []
+        assert "is offline" not in caplog.text
+
+    run(work())
+
+
+def test_an_older_copy_of_the_metadata_is_served_and_told(tmp_path, caplog):
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (_, client):
+            await client.create("t")
+            log = next((tmp_path / DIRECTORY).glob("*.log"))
+            copy = log.read_bytes()
+            await client.create("u")
+        (tmp_path / CLEAN_SHUTDOWN).unlink()
+        log.write_bytes(copy)
+        async with broker_and_client(tmp_path) as (broker, _):
+            assert set(broker.metadata.topics) == {"t"}
+        assert "what was changed in between is lost" in caplog.text
 
     run(work())

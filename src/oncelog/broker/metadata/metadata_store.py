@@ -21,12 +21,12 @@ from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
-from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
+from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
 from oncelog.lazy_dataclass import dataclass
-from oncelog.log.checkpoint_files import RECOVERY_POINTS
+from oncelog.log.checkpoint_files import CLUSTER_METADATA, RECOVERY_POINTS, read_offsets
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import bring_back, make_names_again
 from oncelog.log.leftovers import not_of_its_name
@@ -179,8 +179,9 @@ class MetadataStore:
     def _refuse_damage(self, owners: Callable[[], Mapping[str, bytes]]) -> None:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
         # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
-        # So is a last one without which a partition's directory is of no topic: that is made when the topic is synced.
-        whole, torn = list[bytes](), ""
+        # So is a last one without which a partition's directory is of no topic: that is made when the topic is synced. And one
+        # that the checkpoint of recovery points knows as synced: it is noted there with every one of theirs.
+        whole, torn, end_offset = list[bytes](), "", 0
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
@@ -194,9 +195,23 @@ class MetadataStore:
                     raise DamagedLog(
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )
+                end_offset = max(end_offset, due_offset)
+        if torn:
+            self._refuse_orphans(torn, whole, owners)
+        synced_end = self._noted_end()
+        if torn and end_offset < synced_end:
+            raise DamagedLog(
+                f"{torn}, offset {end_offset}, but it was synced up to {synced_end} (without a copy, delete the line of "
+                f"{CLUSTER_METADATA.topic} from {RECOVERY_POINTS}, and start without its last changes: docs/runbook.md)"
+            )
+        if end_offset < synced_end:
+            _log.warning(
+                "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
+                *(end_offset, synced_end),
+            )
 
-        if not torn:
-            return
+    @staticmethod
+    def _refuse_orphans(torn: str, whole: Sequence[bytes], owners: Callable[[], Mapping[str, bytes]]) -> None:
         said = (record for each in whole for record in records_of(each))
         named = {record.topic_id for record in said if isinstance(record, TopicRecord | RemoveTopicRecord)}
         if orphans := [path for path, owner in owners().items() if owner not in named]:
@@ -204,6 +219,13 @@ class MetadataStore:
                 f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories; without a copy, "
                 f"rename each to NAME-stray and start again: docs/runbook.md)"
             )
+
+    def _noted_end(self) -> int:
+        try:
+            points = read_offsets(self._files.files, self._data_directory, RECOVERY_POINTS)
+        except CorruptIndex:  # the start ends at it, next
+            return 0
+        return points.get(CLUSTER_METADATA, 0)
 
     @property
     def end_offset(self) -> int:

@@ -13,6 +13,7 @@ from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
 from oncelog.log.checkpoint_files import (
     CLEANED_OFFSETS,
+    CLUSTER_METADATA,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     OFFLINE_CUTS,
@@ -73,6 +74,7 @@ class Checkpoints:
         if self._is_read:
             return
         self.recovery_points = self._read_needed(RECOVERY_POINTS)
+        self.recovery_points.pop(CLUSTER_METADATA, None)  # is not of a partition here, and was read before this
         self.log_starts = self._read_needed(LOG_START_OFFSETS)
         self.has_log_starts = self._files[LOG_START_OFFSETS].exists()
         self.offline_ends = self._read_needed(OFFLINE_ENDS)

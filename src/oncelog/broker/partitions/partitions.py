@@ -41,7 +41,13 @@ from oncelog.host.syncer import Syncer
 from oncelog.host.worker import Worker
 from oncelog.log import failed_sync
 from oncelog.log.aborted_checksums import AbortedChecksumsFile
-from oncelog.log.checkpoint_files import CLEANED_OFFSETS, HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS
+from oncelog.log.checkpoint_files import (
+    CLEANED_OFFSETS,
+    CLUSTER_METADATA,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+)
 from oncelog.log.config import LogConfig
 from oncelog.log.files import DirectoryNames, Syncable
 from oncelog.log.journal_reading import JournalFound
@@ -102,6 +108,7 @@ class Partitions:
         self.index_mending = IndexMending(worker, self._partitions.get)
         self.log_starts = LogStarts(self._checkpoints, self.deleted, worker, self.index_mending)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
+        self.metadata_synced_end: Callable[[], int] = int  # of its log, where this process keeps it
         self._first_watchers = FirstWatchers(self._partitions.get)
         self._unwritten_rules = Partition()  # of all that were never written: nothing in it ever changes
 
@@ -537,7 +544,9 @@ class Partitions:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
         # And so does one that was not opened.
         kept = self._checkpoints.recovery_points_of(itertools.chain(self._damaged, self._unopened))
-        return kept | {each.name: each.log.recovery_point for each in self}
+        metadata_end = self.metadata_synced_end()
+        noted = {CLUSTER_METADATA: metadata_end} if metadata_end else {}
+        return kept | {each.name: each.log.recovery_point for each in self} | noted
 
     def _high_watermarks_now(self) -> dict[TopicPartition, int]:
         # A clean stop leaves all three at the log's end: recovery point, high watermark, and what was synced.
