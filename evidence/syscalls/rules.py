@@ -474,7 +474,7 @@ class Rules:
             node = directory.names.get(f"{base_offset:020d}{suffix}")
             if node is not None:
                 is_named = directory.durable_names.get(f"{base_offset:020d}{suffix}") is node
-                is_there = is_named and (node.is_durable or suffix == ".txnindex" and _is_durable_below(node, offset))
+                is_there = is_named and (node.is_durable or (suffix == ".txnindex" and _is_durable_below(node, offset)))
                 what = (base_offset, suffix, offset)
                 self.must(is_there, "indexes are durable before a snapshot at the recovery point is", what)
 

@@ -10,8 +10,10 @@ from oncelog import Consumer
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.partitions import partitions
+from oncelog.broker.sharing_out import share_out
 from oncelog.core.placement import coordinator_partition
 from oncelog.errors import CorruptRecord, DamagedLog, ErrorCode, StorageError
+from oncelog.host.host import real_host
 from oncelog.host.network import NetworkFailed
 from oncelog.log import partition_log, recovery
 from oncelog.types import TopicPartition
@@ -323,8 +325,25 @@ def test_a_directory_belongs_to_one_server(tmp_path):
     run(work())
 
 
+REFUSED = [
+    ({}, "127.0.0.1:{port}", "in use"),
+    ({"oncelog.insecure.listeners": "true"}, "nohost.invalid:{port}", "cannot listen"),
+    ({}, "0.0.0.0:{port}", "lets everybody in"),
+    ({}, ("127.0.0.1:0", "127.0.0.1:{port}"), "in use"),
+    ({"metrics.listen": "127.0.0.1:{port}"}, "127.0.0.1:0", "in use"),
+]
+
+
+async def refused(data, port, config, listen, why):
+    listen = [each.format(port=port) for each in ([listen] if isinstance(listen, str) else listen)]
+    config = {key: value.format(port=port) for key, value in config.items()}
+    with pytest.raises((NetworkFailed, ConfigInvalid), match=why):
+        await Broker(str(data), config, listen=listen).start()
+
+
 @pytest.mark.parametrize("is_killed", [False, True])
-def test_a_start_whose_port_is_in_use_leaves_the_directory_as_clean_as_it_was(tmp_path, is_killed):
+@pytest.mark.parametrize(("config", "listen", "why"), REFUSED)
+def test_a_start_that_is_refused_is_stopped_as_any_other(tmp_path, config, listen, why, is_killed):
     """The next one recovered everything, as after a crash."""
 
     async def work():
@@ -336,14 +355,26 @@ def test_a_start_whose_port_is_in_use_leaves_the_directory_as_clean_as_it_was(tm
                 data = killed(data, tmp_path / "copy")
         async with broker_and_client(tmp_path / "other") as (other, _):
             for _ in range(2):
-                with pytest.raises(NetworkFailed, match="in use"):
-                    await Broker(str(data), listen=other.bootstrap_servers).start()
-                assert (data / ".kafka_cleanshutdown").exists() is not is_killed
+                await refused(data, other.advertised_address.port, config, listen, why)
+                assert (data / ".kafka_cleanshutdown").exists()
         async with broker_and_client(data) as (broker, client):
-            assert broker.is_clean_start is not is_killed
+            assert broker.is_clean_start
             assert await client.read("t") == ["one"]
 
     run(work())
+
+
+@pytest.mark.parametrize(("config", "listen", "why"), REFUSED)
+def test_a_first_start_that_is_refused_leaves_no_crash_behind(tmp_path, config, listen, why):
+    """To share the new directory out to processes was refused: it had not been stopped in good order."""
+
+    async def work():
+        async with broker_and_client(tmp_path / "other") as (other, _):
+            await refused(tmp_path / "new", other.advertised_address.port, config, listen, why)
+
+    run(work())
+    assert (tmp_path / "new" / ".kafka_cleanshutdown").exists()
+    assert share_out(real_host(), str(tmp_path / "new"), 3) == 3
 
 
 @pytest.mark.parametrize("is_killed", [False, True])

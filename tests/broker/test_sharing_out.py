@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,14 @@ from evidence.world.processes import BrokersInARow, brokers_in_a_row
 
 from oncelog.broker.broker import Broker
 from oncelog.broker.config.config import ConfigInvalid
+from oncelog.broker.processes import Processes
 from oncelog.broker.sharing_out import share_out
 from oncelog.core.processes.process_plan import directory_of, move_under_way
 from oncelog.errors import ErrorCode as E
 from oncelog.errors import StorageError
 from oncelog.host.files import RealFiles
 from oncelog.host.host import real_host
+from oncelog.host.network import NetworkFailed
 from oncelog.types import TopicPartition
 from oncelog.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
@@ -230,6 +233,21 @@ def test_a_first_start_is_missed_too_and_what_is_given_up_begins_anew(tmp_path: 
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert share_out(real_host(), str(tmp_path), 2) == 2
     assert run(started()) == 2
+
+
+def test_processes_that_never_began_are_no_obstacle(tmp_path: Path) -> None:
+    """The first one's port was taken, and the others were not started: they had not been stopped in good order."""
+
+    async def refused() -> None:
+        async with broker_and_client(tmp_path / "other") as (other, _):
+            own = Processes(0, 3, sockets)
+            with pytest.raises(NetworkFailed, match="in use"):
+                await Broker(str(tmp_path / "new"), listen=other.bootstrap_servers, processes=own).start()
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as sockets:  # (a socket's path has 107 bytes, and tmp_path may be long)
+        run(refused())
+    for count in (2, 4, 1):
+        assert share_out(real_host(), str(tmp_path / "new"), count) == count
 
 
 def test_fewer_processes_leave_no_mark_of_the_others(tmp_path: Path) -> None:

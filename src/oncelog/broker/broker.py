@@ -160,16 +160,21 @@ class Broker:
         self.failure = asyncio.get_running_loop().create_future()
         for warning in self.config_warnings:
             _log.warning("%s", warning)
+        done: list[str] = []
         try:
             parts = self.assemble()
             for name, step in startup.STEPS:
                 _log.debug("start: %s", name)
                 await step(parts)
+                done.append(name)
         except (ConfigInvalid, NetworkFailed):
-            # A port in use: nobody was served, and the next start need not recover what the last stop closed in order.
-            if self.is_clean_start:
-                await self.flusher.sync_all()
-            await self._abandon(is_clean=self.is_clean_start)
+            # A port in use, say. What was recovered, or made in a new directory, is closed as by any stop.
+            if startup.STOPPABLE_AFTER in done:
+                await self._stop_in_order()
+            else:
+                if self.is_clean_start:
+                    await self.flusher.sync_all()
+                await self._abandon(is_clean=self.is_clean_start)
             raise
         except BaseException:
             await self._abandon()
@@ -211,6 +216,9 @@ class Broker:
         if not self._is_started:
             return
         self._is_started = False
+        await self._stop_in_order()
+
+    async def _stop_in_order(self) -> None:
         self.server.stop_accepting()
         self.share_groups.close()
         await self.server.drain(DRAIN_TIMEOUT_S)

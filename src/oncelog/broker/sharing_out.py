@@ -15,6 +15,7 @@ from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import partition_directories, put_away
 from oncelog.broker.startup import (
+    BEGUN_BY,
     META_PROPERTIES,
     PROCESSES,
     meta_properties,
@@ -94,7 +95,9 @@ class _Move:
         unclean = [
             path
             for index, path in self._directories.items()
-            if index < self._before and not self._files.exists(f"{path}/{CLEAN_SHUTDOWN}")
+            if index < self._before
+            and any(self._files.exists(f"{path}/{each}") for each in BEGUN_BY)  # else it has never begun, nor been lost
+            and not self._files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         ]
         if unclean:
             raise ConfigInvalid(

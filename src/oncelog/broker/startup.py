@@ -34,6 +34,7 @@ from oncelog.wire.uuids import uuid_text
 _log = logging.getLogger("oncelog.startup")
 
 META_PROPERTIES = "meta.properties"
+BEGUN_BY = (META_PROPERTIES, RECOVERY_POINTS)  # what a process's directory has as soon as it may have data
 PROCESSES = "oncelog.processes"  # there, where they are several
 ORPHAN_LOOKS = 150
 ORPHAN_LOOK_S = 0.1
@@ -95,7 +96,7 @@ def root_of_process(parts: Assembly) -> str | None:
 def refuse_lost_process(files: Files, root: str, index: int) -> None:
     """A process that had data, and whose directory is gone, must not begin anew in silence. Raises ConfigInvalid."""
     path, mark, own = directory_of(root, index), begun_mark(root, index), f"{root}/{META_PROPERTIES}"
-    if any(files.exists(f"{path}/{each}") for each in (META_PROPERTIES, RECOVERY_POINTS)) or not files.exists(mark):
+    if any(files.exists(f"{path}/{each}") for each in BEGUN_BY) or not files.exists(mark):
         return
     cluster_id = meta_properties(files, own).get("cluster.id", "") if files.exists(own) else ""
     if files.read_whole(mark).decode("utf-8", "replace").strip() == cluster_id:
@@ -429,6 +430,8 @@ async def _every(interval_ms: int, act: Callable[[], object]) -> None:
             told = ""
 
 
+# Behind this step everything is recovered and loaded and can be synced: what refuses the start later ends it by an ordinary stop.
+STOPPABLE_AFTER = "forget orphans of share groups"
 Steps = tuple[tuple[str, Callable[[Assembly], Awaitable[None]]], ...]
 RECOVERY_STEPS: Steps = (
     ("lock the data directory", take_lock),
@@ -442,7 +445,7 @@ STEPS: Steps = (
     ("begin the journal", begin_journal),
     ("load coordinators", load_coordinators),
     ("start the flusher", start_flusher),
-    ("forget orphans of share groups", forget_orphans),
+    (STOPPABLE_AFTER, forget_orphans),
     ("listen", listen),
     ("resume transactions", resume_transactions),
     ("start timers", start_timers),
