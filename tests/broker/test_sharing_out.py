@@ -244,7 +244,9 @@ def test_processes_that_never_began_are_no_obstacle(tmp_path: Path) -> None:
             with pytest.raises(NetworkFailed, match="in use"):
                 await Broker(str(tmp_path / "new"), listen=other.bootstrap_servers, processes=own).start()
 
-    with tempfile.TemporaryDirectory(dir="/tmp") as sockets:  # (a socket's path has 107 bytes, and tmp_path may be long)
+    with tempfile.TemporaryDirectory(
+        dir="/tmp"
+    ) as sockets:  # (a socket's path has 107 bytes, and tmp_path may be long)
         run(refused())
     for count in (2, 4, 1):
         assert share_out(real_host(), str(tmp_path / "new"), count) == count
