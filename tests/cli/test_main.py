@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
 import pytest
 
 import oncelog as package
-from oncelog.cli.main import COMMANDS, NOT_BUILT_YET
+from oncelog.cli.main import COMMANDS, NOT_BUILT_YET, main
+from oncelog.cli.signals import WORDS
 from tests.cli.world import oncelog
 
 
@@ -58,3 +60,12 @@ def test_python_without_assertions_is_refused() -> None:
     )
     assert done.returncode == 2
     assert "does not run under python -O" in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [["--version"], ["topics", "lsit"], ["topics", "list", "--dry-run"]])
+def test_called_as_a_function_it_leaves_the_signals_of_its_process_as_they_were(arguments: list[str]) -> None:
+    before = [signal.getsignal(number) for number in WORDS]
+    with pytest.raises(SystemExit):
+        main(arguments)
+    after = [signal.getsignal(number) for number in WORDS]
+    assert after == before, "the next test that gets a signal would end the whole run"

@@ -20,7 +20,10 @@ def oncelog() -> None:
         serve_and_exit(options)
     from oncelog.cli.main import main
 
-    main()
+    try:
+        main()
+    finally:
+        end()
 
 
 def kafka_transactions() -> None:

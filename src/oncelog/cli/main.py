@@ -13,7 +13,6 @@ import click
 import oncelog
 from oncelog.cli.command import Group
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, Output, printable_lines
-from oncelog.cli.plain_serve import end
 from oncelog.cli.standard_streams import stream_of
 
 # name: (where it lives, what it does)
@@ -150,7 +149,7 @@ def refuse_without_assertions() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The entry point `oncelog`."""
+    """`oncelog`, also as a function: what ends a process is its entry point's."""
     refuse_without_assertions()
     try:
         root.main(args=list(arguments) if arguments is not None else None, prog_name="oncelog")
@@ -159,5 +158,3 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise
         Output().error(error)
         sys.exit(EXIT_FAILURE)
-    finally:
-        end()
