@@ -192,15 +192,68 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-@pytest.mark.parametrize(
-    ("number", "status", "word"), [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")]
-)
-def test_a_second_signal_ends_a_stop_at_once_and_says_so(number, status, word):
-    command = [sys.executable, "-c", SLOW_STOP, "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def in_the_midst_of_a_stop(code, *more):
+    command = [sys.executable, "-c", code, "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error", *more]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout.readline().startswith("ready ")
     process.send_signal(signal.SIGTERM)
     assert process.stdout.readline() == "stopping\n"
-    process.send_signal(number)
+    return process
+
+
+@pytest.mark.parametrize("more", [(), ("--processes", "2")])
+def test_ctrl_c_cuts_a_stop_short_and_says_what_that_means(more):
+    process = in_the_midst_of_a_stop(SLOW_PROCESSES if more else SLOW_STOP, *more)
+    process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=TIMEOUT_S)
-    assert (process.returncode, errors) == (status, f"{word}\n")
+    told = "interrupted: the stop was cut short: nothing acknowledged is lost, and the next start recovers\n"
+    assert (process.returncode, errors) == (130, told)
+
+
+STOP_WHEN_TOLD = """
+import asyncio, sys
+from oncelog.broker.broker import Broker
+from oncelog.cli.commands.serve import serve_main
+from oncelog.cli.entry_points import end, end_at_once, hear
+
+whole_stop = Broker.stop
+
+async def stop(self):
+    print("stopping", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
+    await whole_stop(self)
+
+Broker.stop = stop
+hear(end_at_once)
+status = serve_main(ephemeral=True, listen=["127.0.0.1:0"], log_level="error")
+end()
+print("at its end", flush=True)
+sys.stdin.readline()
+sys.exit(status)
+"""
+SLOW_PROCESSES = """
+import asyncio, sys
+from oncelog.cli.commands import serve_processes
+from oncelog.cli.commands.serve import main
+
+def stop(self):
+    if self.plan.index == 0:
+        print("stopping", flush=True)
+
+serve_processes.Child.stop = stop
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_more_of_sigterm_and_sighup_cuts_no_stop_as_service_managers_repeat_themselves():
+    process = in_the_midst_of_a_stop(STOP_WHEN_TOLD)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
+        process.send_signal(number)
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert process.stdout.readline() == "at its end\n"
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate("\n", timeout=TIMEOUT_S)
+    assert (process.returncode, errors) == (0, "")

@@ -16,9 +16,13 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
+CUT_SHORT = "the stop was cut short: nothing acknowledged is lost, and the next start recovers"  # of a broker
 STDERR = 2
 Handler = Callable[[int, FrameType | None], object]
 
@@ -75,11 +79,12 @@ def ending_signals() -> tuple[signal.Signals, ...]:
     return tuple(number for number in WORDS if signal.getsignal(number) is not signal.SIG_IGN)
 
 
-def end_at_once(number: int, _: FrameType | None = None) -> NoReturn:
+def end_at_once(number: int, _: FrameType | None = None, detail: str = "") -> NoReturn:
     """A handler: the process ends here, with one line. For when nothing has begun, and for who asks twice."""
+    told = line_of(Signalled(number, detail))
     with suppress(OSError):  # the terminal may be gone, or the pipe be full
         if select.select([], [STDERR], [], 0)[1]:
-            os.write(STDERR, f"{WORDS[signal.Signals(number)]}\n".encode("ascii"))
+            os.write(STDERR, f"{told}\n".encode("ascii"))
     os._exit(status_after(number))
 
 
@@ -93,20 +98,34 @@ def hear(handler: Handler) -> None:
     """From now on `handler` is called; nothing is changed outside the main thread, which alone is told of signals."""
     with suppress(ValueError):
         for number in ending_signals():
-            signal.signal(number, handler)
+            is_over = signal.getsignal(number) is stop_goes_on
+            signal.signal(number, signal.SIG_IGN if is_over else handler)
 
 
-def hear_in_streams() -> None:
-    """For an event loop with handlers of its own, which are called when it comes to them: a full pipe holds it up no longer."""
+def hear_in_loop(loop: AbstractEventLoop, told: Callable[[int], object]) -> None:
+    """`told` is called when the event loop comes to it; a full pipe holds that up no longer."""
+
+    def heard(number: int, _: FrameType | None) -> None:
+        ENDING.heard(number)
+        with suppress(RuntimeError):  # the loop is closed: who runs it is at its end anyway
+            loop.call_soon_threadsafe(told, number)
+
+    # It has every signal wake the loop, whichever thread takes it. The loop would undo handlers of its own when it is closed.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
     for number in {*ending_signals(), signal.SIGINT}:
-        former = signal.getsignal(number)
-
-        def heard(number: int, frame: FrameType | None, former: object = former) -> None:
-            ENDING.heard(number)
-            if callable(former):
-                former(number, frame)
-
         signal.signal(number, heard)
+
+
+def stop_goes_on(number: int, _: FrameType | None = None) -> None:
+    """A handler: a stop in good order has begun, and more of the same does not cut it."""
+
+
+def hear_only_interrupts() -> None:
+    """A stop in good order has begun. Service managers send SIGTERM more than once, and a terminal that goes away SIGHUP; who
+    types Ctrl-C means it."""
+    for number in ending_signals():
+        if number != signal.SIGINT:
+            signal.signal(number, stop_goes_on)
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """`oncelog serve`: a broker as a process of its own.
 
 stdout has one line, `ready HOST:PORT node=1 cluster=ID`, once requests are accepted; logs go to stderr, a line each.
-SIGTERM, SIGINT or SIGHUP stops gracefully, a second one at once; before it is ready, while it recovers, the first one does,
-with the signal's status: the next start recovers again. What a person got wrong is one line and exit status 2.
+SIGTERM, SIGINT or SIGHUP stops gracefully; of further ones only SIGINT (Ctrl-C) cuts that short: the next start recovers.
+Before it is ready, while it recovers, the first one ends it at once, with the signal's status: the next start recovers again.
+What a person got wrong is one line and exit status 2.
 """
 
 from __future__ import annotations
@@ -27,7 +28,16 @@ from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
 from oncelog.broker.warm_up import warm_up
 from oncelog.cli.config_references import with_references
-from oncelog.cli.signals import Signalled, end_at_once, ending_signals, hear_in_streams, line_of, status_of
+from oncelog.cli.signals import (
+    CUT_SHORT,
+    Signalled,
+    end_at_once,
+    hear,
+    hear_in_loop,
+    hear_only_interrupts,
+    line_of,
+    status_of,
+)
 from oncelog.cli.standard_streams import stand_no_longer_than_told
 from oncelog.core.access.listeners import ListenerInvalid, named_address
 from oncelog.core.config_references import ReferenceInvalid
@@ -174,16 +184,17 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
 
     def stop(number: int) -> None:
         if stopped.done():
-            if not sockets:
-                end_at_once(number)
-            return  # the system says for each thread of the first process that it is gone; that kills who is to end at once
+            # The system says for each thread of the first process that it is gone; that kills who is to end at once.
+            if not sockets and (number == signal.SIGINT or task.cancelling()):
+                end_at_once(number, detail="" if task.cancelling() else CUT_SHORT)
+            return
         stopped.set_result(number)
         if not broker.is_ready and not broker.is_clean_start:
             task.cancel()  # a recovery takes long; after a clean stop it is ready at once, and stops as cleanly
+        else:
+            hear_only_interrupts()
 
-    for each in {*ending_signals(), signal.SIGINT}:
-        loop.add_signal_handler(each, stop, each)
-    hear_in_streams()
+    hear_in_loop(loop, stop)
     gc.set_threshold(*COLLECT_AFTER_AT_START)
     try:
         await broker.start()
@@ -210,6 +221,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
         import shutil
 
         shutil.rmtree(sockets, ignore_errors=True)  # who made the folder was killed
+    hear(end_at_once)  # before the loop closes what signals are written to
     return 0 if stopped.done() else 1
 
 

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from oncelog.cli.signals import ending_signals, hear_in_streams
+from oncelog.cli.signals import CUT_SHORT, end_at_once, hear, hear_in_loop, hear_only_interrupts
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import NamedFamily, exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
@@ -162,17 +162,17 @@ async def _run(children: Sequence[Child], sockets: str) -> int:
     loop, tasks = asyncio.get_running_loop(), Tasks(_failed)
     stopped = asyncio.Event()
 
-    def stop() -> None:
-        if stopped.is_set():
+    def stop(number: int) -> None:
+        if not stopped.is_set():
+            stopped.set()
+            hear_only_interrupts()
+        elif number == signal.SIGINT:
             for child in children:
                 child.signal(signal.SIGKILL)
             shutil.rmtree(sockets, ignore_errors=True)
-            os._exit(1)
-        stopped.set()
+            end_at_once(number, detail=CUT_SHORT)
 
-    for each in {*ending_signals(), signal.SIGINT}:
-        loop.add_signal_handler(each, stop)
-    hear_in_streams()
+    hear_in_loop(loop, stop)
     waits, ready = tasks.start(stopped.wait()), tasks.start(_all_ready(children))
     first = tasks.start(children[0].run())
     # What is wrong for all is said by the first alone. One that has much to recover is not waited for: the others do the same.
@@ -195,6 +195,7 @@ async def _run(children: Sequence[Child], sockets: str) -> int:
         statuses = await asyncio.gather(*lives)
         was_ready = ready.done()
         await tasks.close()
+    hear(end_at_once)  # before the loop closes what signals are written to
     return _status(statuses, is_told=stopped.is_set(), was_ready=was_ready)
 
 
