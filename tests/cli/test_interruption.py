@@ -17,7 +17,7 @@ import pytest
 
 from oncelog.cli import interruption
 from oncelog.cli.interruption import asked, run
-from oncelog.cli.signals import Signalled, ending_signals, raise_signalled
+from oncelog.cli.signals import ENDING, Signalled, ending_signals, raise_signalled
 from tests.cli.world import Cli
 
 
@@ -196,6 +196,28 @@ def test_a_password_is_typed_twice_and_unseen(cli: Cli) -> None:
     assert b"first" not in shown
     assert b"the two are not the same" in shown
     cli("credentials", "remove", "typed", "-y")
+
+
+def test_what_a_body_awaits_at_its_end_is_not_cut_by_the_signal_that_it_was_left_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A full pipe raised it, and then the loop came to it once more: a member's place was not given back."""
+    monkeypatch.setattr(ENDING, "number", 0)
+    awaited = []
+
+    async def body() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert ENDING.is_unheard()
+            raise_signalled(ENDING.number)
+        finally:
+            for _ in range(3):
+                await asyncio.sleep(0)
+            awaited.append(1)
+
+    with pytest.raises(Signalled):
+        run(body())
+    assert awaited == [1]
 
 
 def test_a_signal_before_the_body_began_ends_it_without_a_warning() -> None:

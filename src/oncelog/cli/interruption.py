@@ -59,6 +59,8 @@ class _Running:
         assert task is not None
 
         def cancel() -> None:
+            if ENDING.is_body is None:  # it was raised in the body, which is at its end: what that awaits is not cut
+                return
             ENDING.heard(self._received[0])
             task.cancel()
 

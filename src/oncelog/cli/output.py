@@ -147,9 +147,8 @@ class Output:
                 self._write(json_text(row))
             elif self.format == "tsv":
                 shown = columns(*row)
-                if self.header and count == 0:
-                    self._write("\t".join(column.title for column in shown))
-                self._write("\t".join(cell(column, row) for column in shown))
+                head = "\t".join(column.title for column in shown) + "\n" if self.header and count == 0 else ""
+                self._write(head + "\t".join(cell(column, row) for column in shown))
             else:
                 self._write(printable_lines(line))
             count += 1

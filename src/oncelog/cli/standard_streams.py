@@ -45,7 +45,7 @@ def stand_no_longer_than_told() -> None:
         if not isinstance(stream, io.TextIOWrapper):  # None: closed before we began
             continue
         raw = _Raw(number, "r" if name == STDIN else "w", name)
-        buffered = io.BufferedReader(raw) if name == STDIN else io.BufferedWriter(raw)
+        buffered = io.BufferedReader(raw) if name == STDIN else _Buffered(raw)
         text = io.TextIOWrapper(
             buffered,
             encoding=stream.encoding,
@@ -53,6 +53,19 @@ def stand_no_longer_than_told() -> None:
             line_buffering=stream.line_buffering or stream.write_through,
         )
         setattr(sys, name[1:-1], text)
+
+
+def given_to_stdout() -> int | None:
+    """How many bytes it was given, out or not; None where it is not ours. What a write raised for was not given."""
+    buffered = getattr(sys.stdout, "buffer", None)
+    return buffered.given_bytes if isinstance(buffered, _Buffered) else None
+
+
+def out_of_stdout() -> int:
+    """How many bytes of those are out, where whoever reads gets them."""
+    raw = getattr(sys.stdout.buffer, "raw", None)
+    assert isinstance(raw, _Raw), "it is ours"
+    return raw.out_bytes
 
 
 def stream_of(error: OSError) -> str:
@@ -69,12 +82,27 @@ def _opened_anew(terminal: int) -> int:
         return -1
 
 
+class _Buffered(io.BufferedWriter):
+    """Counts what it is given: whoever is told to end in the midst of it wants to know what came out."""
+
+    def __init__(self, raw: io.RawIOBase) -> None:
+        super().__init__(raw)
+        self.given_bytes = 0
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """As any. Raises what the bytes' own stream does."""
+        count = super().write(data)
+        self.given_bytes += count
+        return count
+
+
 class _Raw(io.FileIO):
     """The bytes of a standard stream. Only the main thread is told of signals: in others it is a file like any."""
 
     def __init__(self, number: int, mode: str, name: str) -> None:
         super().__init__(number, mode, closefd=False)
         self.name = name
+        self.out_bytes = 0
         self._may_wait = not stat.S_ISREG(os.fstat(number).st_mode)
         self._is_given_up = False
         # A terminal has room when a byte fits, and a write waits until all of it does.
@@ -85,14 +113,14 @@ class _Raw(io.FileIO):
         view = memoryview(data).cast("B")
         try:
             if not self._has_to_wait():
-                return super().write(view)
+                return self._counted(super().write(view))
             if not self._waited([], [self]):
                 return len(view)
             part = view[: select.PIPE_BUF]  # as much is taken without waiting, where there is room
             if self._never_waiting < 0:
-                return super().write(part)
+                return self._counted(super().write(part))
             try:
-                return os.write(self._never_waiting, part)
+                return self._counted(os.write(self._never_waiting, part))
             except BlockingIOError:  # somebody else's took the room: whoever writes asks again
                 if ENDING.is_unheard():
                     raise_signalled(ENDING.number)
@@ -103,6 +131,10 @@ class _Raw(io.FileIO):
             if error.errno != errno.EPIPE:  # whose meaning is known: nobody reads any more
                 error.filename = self.name
             raise
+
+    def _counted(self, count: int) -> int:
+        self.out_bytes += count
+        return count
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         """What is there. Raises Signalled."""

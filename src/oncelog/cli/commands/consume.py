@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import field
 from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin, open_consumer
+from oncelog.cli.clients import CONNECT_TIMEOUT_MS, open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text, record_time_from_text
 from oncelog.cli.numbers import WholeNumberRange, is_number
@@ -18,6 +19,7 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.reading import ThrottleWatch
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
+from oncelog.cli.standard_streams import given_to_stdout, out_of_stdout
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
@@ -263,17 +265,57 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
         patience = Patience(settings, consumer, ends=wanted.exits_at_end)
         while not progress.is_done and not await _is_at_end(consumer, progress):
             records = await consumer.poll(POLL_MS, progress.count_left)
-            for record in records:
-                emit(record)
-            if progress.count_left is not None:
-                progress.count_left -= len(records)
-            settings.out.flush()
-            if records:  # what was printed, also what came after the end as it was, is the group's position
-                await consumer.commit()
+            async with _stored_as_far_as_out(settings, consumer) as emitted:
+                for record in records:
+                    emitted(record, emit)
+                if progress.count_left is not None:
+                    progress.count_left -= len(records)
+                settings.out.flush()
+                if records:  # what was printed, also what came after the end as it was, is the group's position
+                    await consumer.commit()
             assigned = consumer.assignment()
             patience.look(
                 {at: await consumer.position(at) for at in assigned}, progress.ends, assigned or progress.ends
             )
+
+
+@asynccontextmanager
+async def _stored_as_far_as_out(
+    settings: Settings, consumer: Consumer
+) -> AsyncIterator[Callable[[ConsumerRecord, Emit], None]]:
+    """Around what writes records and commits them: where a signal ends it in the midst, positions are stored of what came out
+    whole, and the next member begins behind that."""
+    ends: list[tuple[int, ConsumerRecord]] = []
+
+    def emitted(record: ConsumerRecord, emit: Emit) -> None:
+        before = given_to_stdout()
+        try:
+            emit(record)
+        finally:  # also of one whose last bytes are still to come out
+            if before is not None and (given := given_to_stdout() or 0) > before:
+                ends.append((given, record))
+
+    try:
+        yield emitted
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        if ends:
+            await _store_what_is_out(settings, consumer, ends)
+        raise
+
+
+async def _store_what_is_out(settings: Settings, consumer: Consumer, ends: list[tuple[int, ConsumerRecord]]) -> None:
+    with suppress(OSError):
+        settings.out.flush()  # whoever reads slowly gets it, for as long as the end of a process may take
+    out = out_of_stdout()
+    positions = {record.topic_partition: record.offset + 1 for end, record in ends if end <= out}
+    if not positions:
+        return
+    try:
+        async with asyncio.timeout(min(settings.timeout_ms // 2, CONNECT_TIMEOUT_MS) / 1000):
+            await consumer.commit(positions)
+    except (KafkaError, TimeoutError) as error:
+        why = str(error) or "no answer in time"
+        settings.out.note(f"warning: the next member reads again what came out last, as its position is not stored: {why}")
 
 
 async def _is_at_end(consumer: Consumer, progress: Progress) -> bool:
