@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -82,11 +83,32 @@ async def found_of(
     return found, errors
 
 
-def name_missing(settings: Settings, errors: Mapping[str, KafkaError]) -> None:
-    """Behind what was found: a line for each that was not; the exit status is 1."""
-    for error in errors.values():
+async def found_of_each(
+    names: Sequence[str], ask: Callable[[str], Awaitable[T]]
+) -> tuple[dict[str, T], dict[str, KafkaError]]:
+    """The same, where each is asked for by itself, side by side: one whose broker says nothing hides none of the others."""
+
+    async def one(name: str) -> T | KafkaError:
+        try:
+            return await ask(name)
+        except KafkaError as error:
+            return error
+
+    wanted = list(dict.fromkeys(names))
+    answers = dict(zip(wanted, await asyncio.gather(*map(one, wanted)), strict=True))
+    errors = {name: each for name, each in answers.items() if isinstance(each, KafkaError)}
+    if len(errors) == len(wanted):
+        raise next(iter(errors.values()))
+    return {name: each for name, each in answers.items() if not isinstance(each, KafkaError)}, errors
+
+
+def name_missing(settings: Settings, errors: Mapping[str, KafkaError], kind: str = "") -> None:
+    """Behind what was found: a line for each that was not; the exit status is 1. `kind`: what they are, where the error of a
+    broker that says nothing does not tell."""
+    for name, error in errors.items():
         hint = hint_for(error, settings)
-        settings.out.note(f"error: {error_name(error)}: {error.message}" + (f" ({hint})" if hint else ""))
+        of = f"{kind} {name!r}: " if kind and isinstance(error, RequestTimedOut) else ""
+        settings.out.note(f"error: {of}{error_name(error)}: {error.message}" + (f" ({hint})" if hint else ""))
     if errors:
         click.get_current_context().exit(EXIT_FAILURE)
 

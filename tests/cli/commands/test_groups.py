@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import pathlib
 from typing import Any
 
@@ -116,6 +117,27 @@ def test_a_coordinator_that_stands_still_is_named_soon(cli: Cli, monkeypatch: py
         shown = cli("groups", "describe", "still", status=1).stderr
     assert " within 1000 ms (the broker at 127.0.0.1:" in shown
     assert cli.bootstrap_servers not in shown
+
+
+@pytest.mark.parametrize("form", ["table", "json"])
+def test_one_whose_coordinator_stands_still_hides_none_of_the_others(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    names = ["answers-one", f"silent-{form}", "answers-two"]
+    topic = cli.create(f"groups-beside-{form}")
+    for name in names:
+        cli("groups", "reset-offsets", name, "--topic", topic, "--to-earliest", "-y")
+    with one_more_that_stands_still(coordinates=[names[1]]):
+        shown = cli("groups", "describe", *names, "-o", form, status=1)
+    if form == "json":
+        found = {row["group"] for row in json.loads(shown.stdout)}
+    else:
+        found = {line.split()[0] for line in shown.stdout.splitlines()[1:]}
+    assert found == {"answers-one", "answers-two"}
+    errors = [line for line in shown.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, errors
+    assert errors[0].startswith(f"error: group {names[1]!r}: REQUEST_TIMED_OUT: ")
 
 
 def test_positions_are_deleted_one_by_one(cli: Cli) -> None:

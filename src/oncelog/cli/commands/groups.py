@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, record_time_from_text
 from oncelog.cli.hidden import GROUPS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumber, WholeNumberRange
-from oncelog.cli.outcomes import each_of, found_of, name_missing, refused
+from oncelog.cli.outcomes import each_of, found_of, found_of_each, name_missing, refused
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.positions_file import positions_of
@@ -102,11 +102,7 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
                 ctx.exit(EXIT_FAILURE)
             return
         existing = await admin.list_topics(include_internal=True)
-
-        async def look(wanted: Sequence[str]) -> dict[str, tuple[list[dict[str, Any]], list[str]]]:
-            return {name: await lag_rows(settings, admin, name, existing, unreadable) for name in wanted}
-
-        by_name, absent = await found_of(names, look)
+        by_name, absent = await found_of_each(names, lambda name: lag_rows(settings, admin, name, existing, unreadable))
     looked_at = list(by_name.values())
     rows = [row for lags, _ in looked_at for row in lags]
     shown = columns(
@@ -131,7 +127,7 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
     name_offline(
         settings, existing.values(), unreadable, within=[TopicPartition(r["topic"], r["partition"]) for r in rows]
     )
-    name_missing(settings, absent)
+    name_missing(settings, absent, "group")
     if unreadable:
         ctx.exit(EXIT_FAILURE)
 
