@@ -15,6 +15,7 @@ from oncelog.cli.command import Settings
 from oncelog.cli.output import printable
 from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.session import waited_for_once
 from oncelog.client.config import (
     ALIASES,
     HAS_NO_MEANING,
@@ -66,6 +67,14 @@ async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
         raise
     finally:
         await client.stop()
+
+
+@asynccontextmanager
+async def open_admin_that_looks(settings: Settings) -> AsyncIterator[Admin]:
+    """For several questions: what a broker that says nothing costs in time is paid once, and not by each of them."""
+    async with open_admin(settings) as client:
+        with waited_for_once(client):
+            yield client
 
 
 def patient(settings: Settings) -> Settings:

@@ -25,7 +25,8 @@ class Counting:
         self.asked: Counter[str] = Counter()
 
     def __getattr__(self, name: str) -> Any:
-        self.asked[name] += 1
+        if not name.startswith("_"):
+            self.asked[name] += 1
         return getattr(self._admin, name)
 
 

@@ -13,7 +13,9 @@ from oncelog.cli import clients
 from oncelog.cli.transactions.group_scope import GroupScope
 from oncelog.cli.why.collecting import _name_gone_topics
 from oncelog.cli.why.looking import Looking
+from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import TopicView
+from oncelog.types import Node
 from tests.cli.why.test_why import position, why
 from tests.cli.world import Cli
 
@@ -52,10 +54,32 @@ def test_topics_that_are_gone_are_named() -> None:
     assert (gone_from(["kept"], {kept: 1}, 1).not_read, gone_from(["kept"], {kept: 1}, 1).notes) == ([], [])
 
 
-def test_a_coordinator_that_stands_still_hides_no_owner_of_the_others(
-    cli: Cli, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """When connections to the broker that stands still are begun, and given up."""
     monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    seen: list[str] = []
+    connect = Cluster._connect
+
+    async def noted(self: Cluster, node: Node) -> object:
+        if node.node_id != 2:
+            return await connect(self, node)
+        seen.append("begun")
+        try:
+            return await connect(self, node)
+        finally:
+            seen.append("given up")
+
+    monkeypatch.setattr(Cluster, "_connect", noted)
+    return seen
+
+
+def assert_waited_for_once(waits: list[str]) -> None:
+    """Side by side, or not again."""
+    assert "begun" not in waits[waits.index("given up") :], waits
+
+
+def test_a_coordinator_that_stands_still_hides_no_owner_of_the_others(cli: Cli, waits: list[str]) -> None:
     cli.create("why-owned")
 
     async def leave_open() -> None:
@@ -73,3 +97,8 @@ def test_a_coordinator_that_stands_still_hides_no_owner_of_the_others(
     assert "unknown owner" not in shown.stdout
     assert "error: the list of transactional ids of broker 2 could not be read: REQUEST_TIMED_OUT" in shown.stderr
     assert shown.stderr.count("the list of transactional ids of broker 2") == 1
+    assert_waited_for_once(waits)
+    del waits[:]
+    with one_more_that_stands_still(coordinates=["why-still-group"]):
+        cli("watch", "--once", "why-owned", "--older-than", "0s", "--alert-after", "0s", status=1)
+    assert_waited_for_once(waits)

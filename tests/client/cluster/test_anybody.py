@@ -13,7 +13,7 @@ from evidence.world.client import run
 from oncelog import Admin, Producer
 from oncelog.client.cluster import anybody
 from oncelog.client.cluster.anybody import SILENCE_MS, SILENT_FOR_MS, Anybody
-from oncelog.errors import IllegalState, Network
+from oncelog.errors import IllegalState, Network, RequestTimedOut
 from oncelog.testing import TestBroker
 from oncelog.types import Node
 
@@ -197,3 +197,21 @@ def test_whoever_must_be_asked_alone_is_one_who_has_answered(
             silent.listen()
         names = [f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other)]
         asyncio.run(work(",".join([*names, oncelog_broker.bootstrap_servers])))
+
+
+def test_within_several_questions_who_said_nothing_is_waited_for_once_and_behind_them_again() -> None:
+    async def work(_: asyncio.AbstractEventLoop) -> None:
+        world, silence = World(None, None), RequestTimedOut("no connection to broker-0:9092 within 5000 ms")
+        world.anybody.was_silent(NODES[0], silence)
+        world.anybody.check_not_given_up(NODES[0])  # nobody said that once is enough
+        with world.anybody.waited_for_once():
+            world.anybody.was_silent(NODES[0])
+            world.anybody.check_not_given_up(NODES[0])  # slow with one answer
+            with world.anybody.waited_for_once():
+                world.anybody.was_silent(NODES[0], silence)
+            world.anybody.check_not_given_up(NODES[1])
+            with pytest.raises(RequestTimedOut, match=r"broker-0:9092 within 5000 ms$"):
+                world.anybody.check_not_given_up(NODES[0])
+        world.anybody.check_not_given_up(NODES[0])
+
+    run(work)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin, open_admin_that_looks
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, record_time_from_text
@@ -46,7 +46,7 @@ async def list_groups(ctx: click.Context, states: tuple[str, ...]) -> None:
     """All groups."""
     settings = ctx.ensure_object(Settings)
     unreachable: dict[Node, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         found = await admin.list_groups(states=states, unreachable=unreachable)
         away = await coordinators_away(admin, settings, OFFSETS_TOPIC, "groups", unreachable)
         everything = partial(admin.list_groups, unreachable={}) if states else None
@@ -87,7 +87,7 @@ async def describe_groups(ctx: click.Context, names: tuple[str, ...], members: b
     """
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         if members:
             unreachable: dict[Node, KafkaError] = {}
             found, missing = await found_of(names, partial(admin.describe_groups, unreachable=unreachable))

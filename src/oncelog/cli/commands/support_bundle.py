@@ -14,7 +14,7 @@ from typing import IO, Any
 import click
 
 import oncelog
-from oncelog.cli.clients import open_admin, patient
+from oncelog.cli.clients import open_admin_that_looks, patient
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.commands.doctor import examine
 from oncelog.cli.commands.topics import partition_bounds
@@ -96,7 +96,7 @@ async def support_bundle(ctx: click.Context, path: str, metrics_url: str | None)
 async def _ask(settings: Settings, found: dict[str, Any]) -> KafkaError | None:
     """Put what the brokers say into `found`, or why they do not. The error where none answered."""
     try:
-        async with open_admin(patient(settings)) as admin:
+        async with open_admin_that_looks(patient(settings)) as admin:
             answers = await asyncio.gather(*(_asked(part, settings, admin) for part in PARTS.values()))
             found.update(zip(PARTS, answers, strict=True))
     except KafkaError as error:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin, patient
+from oncelog.cli.clients import open_admin_that_looks, patient
 from oncelog.cli.command import Command, Name, Settings
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.durations import DURATION, duration_text
@@ -83,7 +83,7 @@ async def explain(
     if partition is not None and topic is None:
         raise click.UsageError("--partition needs --topic")
     unreachable: dict[Node, KafkaError] = {}
-    async with open_admin(patient(settings)) as admin:
+    async with open_admin_that_looks(patient(settings)) as admin:
         topics = await (admin.describe_topics([topic]) if topic else admin.list_topics(include_internal=True))
         where = _partitions(topics, partition)
         scope = None

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin
+from oncelog.cli.clients import open_admin_that_looks
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.numbers import WholeNumberRange
@@ -33,7 +33,7 @@ async def lanes(ctx: click.Context, topic: str, partitions: tuple[int, ...], win
     settings = ctx.ensure_object(Settings)
     if not 1_000 <= window_ms <= WINDOW_MAX_MS:
         raise click.UsageError("--window must be between 1s and 7d")
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         found = await admin.lanes(topic, partitions=partitions or None, window_ms=window_ms)
     if svg is not None:
         _write(svg, found.to_svg() + "\n")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin, patient
+from oncelog.cli.clients import open_admin_that_looks, patient
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.durations import DURATION, duration_text
 from oncelog.cli.hidden import TOPICS, TRANSACTIONAL_IDS, none_that_may_be_seen, not_answered, nothing_seen
@@ -74,7 +74,7 @@ async def list_transactions(
     if open_longer_than is not None and not states:
         states = OPEN_STATES  # the brokers' filter counts from the last start, of transactions that are over as well
     unreachable: dict[Node, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         try:
             found = await admin.list_transactions(
                 states=states,
@@ -152,7 +152,7 @@ async def describe_transactions(ctx: click.Context, names: tuple[str, ...], more
     if not wanted:
         raise click.UsageError("say which transactional id")
     unreachable: dict[Node, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         found, missing = await found_of(wanted, partial(admin.describe_transactions, unreachable=unreachable))
     rows = [transaction_row(found[name]) for name in wanted if name in found]
     shown = columns(*TRANSACTION_COLUMNS)
@@ -178,7 +178,7 @@ async def describe_producers(
     """What a partition's leader remembers of its producers, open transactions among it."""
     settings = ctx.ensure_object(Settings)
     unreadable: dict[TopicPartition, KafkaError] = {}
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         await _check_broker(admin, broker_id)
         where = await partitions_of(admin, [topic if partition is None else f"{topic}:{partition}"])
         found = await admin.describe_producers(where, broker_id=broker_id, unreadable=unreadable)
@@ -277,7 +277,7 @@ async def find_hanging(
     unreadable: dict[TopicPartition, KafkaError] = {}
     unreachable: dict[Node, KafkaError] = {}
     hidden: list[str] = []
-    async with open_admin(patient(settings)) as admin:
+    async with open_admin_that_looks(patient(settings)) as admin:
         await _check_broker(admin, broker_id)
         all_ages = await admin.find_hanging_transactions(
             topic=topic,

@@ -19,6 +19,7 @@ from oncelog.cli.watch.alarms import MARKER_STUCK, OFFLINE, SILENT, Alarm, Alarm
 from oncelog.cli.why.looking import Looking, not_read, root_of
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.owners import described_if_known, hanging_of, owner_seen, owners_of, seen
+from oncelog.client.admin.session import waited_for_once
 from oncelog.client.admin.topics import COORDINATOR_TOPICS, OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from oncelog.client.admin.transaction_listing import HangingTransaction, ProducerDescription, TransactionDescription
 from oncelog.client.cluster.view import TopicView, offline_partitions
@@ -94,6 +95,10 @@ class Looks:
 
     async def look(self, admin: Admin, now_ms: int) -> Seen:
         """Raises KafkaError where not even the topics are told."""
+        with waited_for_once(admin):  # by each look
+            return await self._look(admin, now_ms)
+
+    async def _look(self, admin: Admin, now_ms: int) -> Seen:
         topics = await admin.list_topics(include_internal=True)
         views = {name: view for name, view in topics.items() if self._is_wanted(view)}
         looking = Looking(admin, views)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import open_admin, patient
+from oncelog.cli.clients import open_admin_that_looks, patient
 from oncelog.cli.command import Command, Settings
 from oncelog.cli.durations import DURATION
 from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, columns, counted
@@ -51,7 +51,7 @@ async def why(ctx: click.Context, name: str, wanted: str | None, older_than_ms: 
     settings = ctx.ensure_object(Settings)
     if not name or not is_wire_text(name):
         raise click.UsageError("say which group, topic or transactional id: a name that can be sent")
-    async with open_admin(patient(settings)) as admin:
+    async with open_admin_that_looks(patient(settings)) as admin:
         looking = Looking(admin, await admin.list_topics(include_internal=True))
         facts, found, notes = await look(settings, looking, name, wanted, older_than_ms)
     _tell(settings, facts, found, notes)

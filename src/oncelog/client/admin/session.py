@@ -301,3 +301,8 @@ async def _of_those_that_answer(
     if unreachable is not None:
         unreachable.update(silent)
     return found
+
+
+def waited_for_once(admin: AdminSession) -> AbstractContextManager[None]:
+    """Around several questions that only look: a broker that takes a connection and says nothing is waited for by one of them."""
+    return admin._cluster.anybody.waited_for_once()

@@ -7,10 +7,11 @@ wait for the whole time that connecting or a request may take, beside brokers th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from oncelog.errors import IllegalState
+from oncelog.errors import IllegalState, RequestTimedOut
 from oncelog.types import Node
 
 T = TypeVar("T")
@@ -39,13 +40,33 @@ class Anybody:
         # Who has little time must come to the others within it.
         self._silence_s = min(SILENCE_MS, timeout_ms / SILENCES_OF_A_TIMEOUT) / 1000
         self._silent_until: dict[Address, float] = {}  # loop time in seconds; as many as there are brokers
+        self._given_up: dict[Address, RequestTimedOut] | None = None  # within `waited_for_once`
 
     def is_silent(self, node: Node) -> bool:
         """Whether it has not answered lately, so that others are asked first."""
         return self._silent_until.get((node.host, node.port), 0.0) > asyncio.get_running_loop().time()
 
-    def was_silent(self, node: Node) -> None:
-        """Others are asked first for a while."""
+    @contextmanager
+    def waited_for_once(self) -> Iterator[None]:
+        """Around several questions: a broker whose connection is not ready in time is waited for by the first, and not again."""
+        if self._given_up is not None:
+            yield
+            return
+        self._given_up = {}
+        try:
+            yield
+        finally:
+            self._given_up = None
+
+    def check_not_given_up(self, node: Node) -> None:
+        """Raise RequestTimedOut where it was waited for already, and once is enough."""
+        if self._given_up and (error := self._given_up.get((node.host, node.port))) is not None:
+            raise RequestTimedOut(error.message)
+
+    def was_silent(self, node: Node, error: RequestTimedOut | None = None) -> None:
+        """Others are asked first for a while. `error`: it did not even say who it is."""
+        if self._given_up is not None and error is not None:
+            self._given_up[node.host, node.port] = error
         now = asyncio.get_running_loop().time()
         self._silent_until = {address: until for address, until in self._silent_until.items() if until > now}
         self._silent_until[node.host, node.port] = now + SILENT_FOR_MS / 1000

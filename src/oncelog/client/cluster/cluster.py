@@ -79,7 +79,7 @@ class Cluster:
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
         self.traffic = TrafficByBroker()
-        self._anybody = Anybody(self._pick, self.tasks.start, timeout_ms=config.default_api_timeout_ms)
+        self.anybody = Anybody(self._pick, self.tasks.start, timeout_ms=config.default_api_timeout_ms)
         self.telemetry = Telemetry(config, host, lambda: self.versions, lambda: self.connection(self.any_node()))
         self.telemetry.tells(lambda: list(broker_points(ADMIN, self.traffic.snapshot())))
         self.is_closed = False
@@ -228,8 +228,8 @@ class Cluster:
     async def connection(self, node: Node, lane: str = "") -> Connection:
         """An open connection to the node. Raises Network or RequestTimedOut."""
         self.check_usable()
-        key = (node, lane)
-        task = self._connections.get(key)
+        self.anybody.check_not_given_up(node)
+        task = self._connections.get(key := (node, lane))
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed)):
             task = self.tasks.start(self._connect(node), name=f"oncelog-connect-{node.node_id}")
             self._connections[key] = task
@@ -302,7 +302,7 @@ class Cluster:
             )
         except KafkaError as error:
             if isinstance(error, RequestTimedOut):
-                self._anybody.was_silent(node)
+                self.anybody.was_silent(node, error)
             if backoff is None:
                 first_ms, max_ms = self.config.reconnect_backoff_ms, self.config.reconnect_backoff_max_ms
                 backoff = Backoff(first_ms, max_ms, self.host.random)
@@ -335,10 +335,10 @@ class Cluster:
                 [n for n in nodes if (n.host, n.port) not in addresses] for nodes in (known, everywhere)
             )
         now = asyncio.get_running_loop().time()
-        fit = [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now and not self._anybody.is_silent(n)]
+        fit = [n for n in everywhere if self._refused.get(n, (0.0,))[0] <= now and not self.anybody.is_silent(n)]
         answered = {(n.host, n.port) for n in fit if self._is_connected(n)}  # perhaps as a bootstrap server only
         choices = (
-            [n for n in known if self._is_connected(n) and not self._anybody.is_silent(n)],
+            [n for n in known if self._is_connected(n) and not self.anybody.is_silent(n)],
             [n for n in fit if n in known and (n.host, n.port) in answered],
             [n for n in fit if n in known],  # before bootstrap servers that may be no part of the cluster
             fit,
@@ -349,7 +349,7 @@ class Cluster:
 
     async def ask_anybody(self, message: Struct, *, version_min: int = 0) -> Any:
         """One question that every broker can answer, and that may be asked twice: of who answers first (anybody.py)."""
-        return await self._anybody.ask(lambda node: self.request(node, message, version_min=version_min))
+        return await self.anybody.ask(lambda node: self.request(node, message, version_min=version_min))
 
     async def features_of_anybody(self) -> BrokerVersions:
         """Feature levels and versions, asked for anew: of who answers first."""
@@ -357,7 +357,7 @@ class Cluster:
         async def question(node: Node) -> BrokerVersions:
             return await (await self.connection(node)).refresh_versions(self.config.request_timeout_ms)
 
-        return await self._anybody.ask(question)
+        return await self.anybody.ask(question)
 
     def _is_connected(self, node: Node, lane: str = "") -> bool:
         task = self._connections.get((node, lane))
