@@ -9,7 +9,9 @@ import sys
 
 import pytest
 
-from tests.cli.world import Cli
+from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
+from oncelog.testing import TestBroker
+from tests.cli.world import Cli, cli_as
 
 
 @pytest.fixture(scope="module")
@@ -188,3 +190,26 @@ def test_what_comes_at_an_offset_behind_the_end_is_shown_and_nothing_before_it(c
         assert reading.stderr.readline() == "note: --from 4 is behind the end of grows-0 (2)\n"
         cli("produce", "grows", stdin="2\n3\n4\n5\n")
         assert reading.communicate(timeout=30)[0] == "4\n"
+
+
+def test_who_may_not_read_is_told_every_right_that_it_takes_at_once(tmp_path: pathlib.Path) -> None:
+    """Describe was named first, then read, then read of the group: one more try for each."""
+    config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}
+    users = {"root": "r", "bob": "b"}
+    with TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users=users) as broker:
+        bob, root = cli_as(broker, "bob", tmp_path), cli_as(broker, "root", tmp_path)
+        root.create("secret")
+        root("produce", "secret", stdin="one\n")
+        read = "oncelog acls add --{0} {1} --principal User:bob --operation read"
+        alone = bob("consume", "secret", "-e", status=1).stderr
+        assert read.format("topic", "secret") in alone
+        assert "describe" not in alone
+        told = bob("consume", "secret", "-e", "-g", "his", status=1).stderr
+        assert read.format("topic", "secret") in told
+        assert read.format("group", "his") in told
+        empty = bob("produce", "secret", stdin="", status=1).stderr
+        assert "--operation write" in empty
+        for option, name in (("--topic", "secret"), ("--group", "his")):
+            root("acls", "add", option, name, "--principal", "User:bob", "--operation", "read", "-y")
+        assert bob("consume", "secret", "-e").stdout == "one\n"
+        assert bob("consume", "secret", "-e", "-g", "his").stdout == "one\n"

@@ -22,11 +22,12 @@ from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, rec
 from oncelog.cli.standard_streams import given_to_stdout, out_of_stdout
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.session import look_for_a
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.offset_reset import BY_DURATION, first_time_ms
-from oncelog.errors import CorruptRecord, KafkaError, RequestTimedOut
+from oncelog.errors import CorruptRecord, GroupAuthorization, KafkaError, RequestTimedOut, TopicAuthorization
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
@@ -151,6 +152,7 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
     _check_order(wanted)
     unreadable: dict[TopicPartition, KafkaError] = {}
     async with open_admin(settings) as admin:
+        look_for_a(admin, "consumer")
         partitions = await partitions_of(admin, wanted.topics)
         starts, ended = await _starts(admin, partitions, wanted, unreadable)
         if not starts and any(isinstance(error, RequestTimedOut) for error in unreadable.values()):
@@ -252,7 +254,12 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
             )
         _moment_of(wanted.start)
     async with open_admin(settings) as admin:
-        partitions = await partitions_of(admin, wanted.topics)
+        look_for_a(admin, "consumer")
+        try:
+            partitions = await partitions_of(admin, wanted.topics)
+        except TopicAuthorization:
+            await _name_right_to_group(settings, admin, group)
+            raise
         progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
     async with open_consumer(
         settings,
@@ -277,6 +284,16 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
             patience.look(
                 {at: await consumer.position(at) for at in assigned}, progress.ends, assigned or progress.ends
             )
+
+
+async def _name_right_to_group(settings: Settings, admin: Admin, group: str) -> None:
+    """Beside a topic's: who may give both need not be asked twice."""
+    try:
+        await admin.list_consumer_group_offsets(group)
+    except GroupAuthorization as error:
+        settings.out.note(f"error: {error}")
+    except KafkaError:
+        return
 
 
 @asynccontextmanager
@@ -315,7 +332,9 @@ async def _store_what_is_out(settings: Settings, consumer: Consumer, ends: list[
             await consumer.commit(positions)
     except (KafkaError, TimeoutError) as error:
         why = str(error) or "no answer in time"
-        settings.out.note(f"warning: the next member reads again what came out last, as its position is not stored: {why}")
+        settings.out.note(
+            f"warning: the next member reads again what came out last, as its position is not stored: {why}"
+        )
 
 
 async def _is_at_end(consumer: Consumer, progress: Progress) -> bool:

@@ -22,6 +22,7 @@ from oncelog.cli.output import Failed, columns, counted
 from oncelog.cli.record_format import unescaped
 from oncelog.cli.transactions.visibility import wait_until_visible
 from oncelog.cli.unreadable import name_offline
+from oncelog.client.admin.session import look_for_a
 from oncelog.client.delivery import Delivery
 from oncelog.client.producer.producer import Producer
 from oncelog.errors import OncelogError, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition
@@ -140,6 +141,7 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
             await wait_until_visible(admin, transactional_id)
     if not report.record_count:  # no record has asked for the topic
         async with open_admin(settings) as admin:
+            look_for_a(admin, "producer")
             try:
                 await admin.describe_topics([topic])
             except UnknownTopicOrPartition:  # no failure: a broker may make topics when they are first written to

@@ -15,7 +15,7 @@ from oncelog.client.cluster.cluster import VERSION_MAX, Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
-from oncelog.client.rights import RIGHTS
+from oncelog.client.rights import OF_TOPICS, RIGHTS, Rights
 from oncelog.errors import ErrorCode, KafkaError, Network, NotController, RequestTimedOut
 from oncelog.host.host import Host, real_host
 from oncelog.lazy_dataclass import dataclass
@@ -306,3 +306,10 @@ async def _of_those_that_answer(
 def waited_for_once(admin: AdminSession) -> AbstractContextManager[None]:
     """Around several questions that only look: a broker that takes a connection and says nothing is waited for by one of them."""
     return admin._cluster.anybody.waited_for_once()
+
+
+def look_for_a(admin: AdminSession, kind: str) -> None:
+    """It looks for what such a client, "consumer" or "producer", does next: of missing rights that one's are named, which bring
+    along what a look needs."""
+    rights = admin._cluster.rights
+    admin._cluster.rights = Rights(OF_TOPICS[kind], rights.user)
