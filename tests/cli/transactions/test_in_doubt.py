@@ -80,6 +80,14 @@ def test_it_shows_what_the_database_says_and_resolves(cli: Cli, in_doubt: str) -
     assert committed_values(cli.bootstrap_servers, "doubt")[-1] == b"doubt-decided"
 
 
+@pytest.mark.parametrize("form", ["json", "jsonl", "tsv", "wide"])
+def test_metrics_have_one_form_only(cli: Cli, form: str) -> None:
+    """-o json gave Prometheus's text all the same."""
+    words = ("transactions", "in-doubt", "--database", "sqlite:///nobody-opens-it", "--metrics", "-o", form)
+    refused = cli(*words, status=2)
+    assert (refused.stdout, "--metrics is a form of its own" in refused.stderr) == ("", True)
+
+
 def test_one_that_fails_keeps_no_other_from_being_resolved(
     cli: Cli, in_doubt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,6 +52,8 @@ async def in_doubt(
     settings = ctx.ensure_object(Settings)
     if metrics and resolves:
         raise click.UsageError("--metrics only looks: leave --resolve away")
+    if metrics and settings.output != "table":
+        raise click.UsageError("--metrics is a form of its own: -o has no meaning beside it")
     async with open_admin(settings) as admin:
         away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
     found, results = await asyncio.to_thread(look_for_doubt, settings, url, older_than_ms, resolves)
