@@ -23,7 +23,7 @@ from oncelog import sync
 from oncelog.errors import OncelogError
 from oncelog.recipes.sync import DualWriter
 
-STEPS = ("begin_database", "begin_topic", "send", "prepare", "rows", "store", "commit", "complete")
+STEPS = ("begin_database", "begin_topic", "send", "rows", "store", "prepare", "commit", "complete")
 RECOVERY_STEPS = ("take_over", "keep", "read", "complete")
 TOPIC = "crash"
 
@@ -175,12 +175,14 @@ class Life:
         wrapped = KnifeDatabase(database, self.knife)
         return DualWriter(wrapped, transactional_id=self.name, recovery_timeout_ms=60_000, **config)
 
-    def put(self, writer: DualWriter[Any], value: int) -> str:
-        """Write one value in the KIP's order; what the caller is told."""
+    def put(self, writer: DualWriter[Any], value: int, *, prepares_first: bool = False) -> str:
+        """Write one value; what the caller is told. `prepares_first`: in the KIP's order, the state is stored behind the
+        records; else while they travel."""
         try:
             with writer.transaction() as tx:
                 self.knife.around("send", lambda: self._send(tx, value))
-                tx.prepare()
+                if prepares_first:
+                    tx.prepare()
                 self.knife.around("rows", lambda: self.store.write(tx.database, self.name, value))
         except (OncelogError, ConnectionError, *writer._database.errors) as error:
             return type(error).__name__

@@ -31,11 +31,13 @@ class Cell:
     action: str = ""
     request: int | str = ""
     recovery: str = ""  # the point at which the second instance is killed, too
+    prepares_first: bool = False  # the application calls `prepare`, before its rows
 
     @property
     def name(self) -> str:
         parts = [self.point, f"+{self.delay_us}us" if self.delay_us else "", f"lost {self.loses}" if self.loses else ""]
         parts += [f"{self.action} at {self.request}" if self.action else "", self.recovery and f"then {self.recovery}"]
+        parts.append("prepared first" if self.prepares_first else "")
         return " ".join(part for part in parts if part)
 
 
@@ -56,7 +58,8 @@ def cells(kind: str, *, servers: bool, completes_behind: bool = True) -> list[Ce
     `completes_behind` is false where a planted mistake leaves nothing to complete behind the block.
     """
     found = [Cell(kind, f"{when} {step}") for step in STEPS for when in ("before", "after")]
-    decisions = ["after commit", "after store"]
+    found += [Cell(kind, f"{when} {step}", prepares_first=True) for step in STEPS for when in ("before", "after")]
+    decisions = ["after commit", "after store", "after prepare"]
     if completes_behind:
         found.append(Cell(kind, "after begin_completing"))
         found += [Cell(kind, "while completing", delay_us=delay_us) for delay_us in STRIKES_US]
@@ -90,7 +93,7 @@ def first_life(cell: Cell) -> Callable[[Life], None]:
             life.tell(armed=os.getpid())
             life.hear()
             life.knife.point, life.knife.delay_us, life.knife.loses = cell.point, cell.delay_us, cell.loses
-            life.tell(claim=life.put(writer, 2))
+            life.tell(claim=life.put(writer, 2, prepares_first=cell.prepares_first))
             if cell.point == "while completing":
                 time.sleep(60)  # it strikes, if later than the block's end
             life.tell(third=life.put(writer, 3))

@@ -12,15 +12,12 @@ from oncelog.types import PreparedTxnState
 class CompletesFirst(DualWrite):
     """The topic is completed before the database commits."""
 
-    def _stored(self, is_ours: bool) -> None:
-        if is_ours:
-            self._plan(core.CompleteTopic(self.prepared_state))
-        else:
-            super()._stored(is_ours)
+    def _ask_to_commit(self) -> None:
+        self._plan(core.CompleteTopic(self.prepared_state))
 
     def _completed(self, _: None) -> None:
         if self.phase is Phase.PREPARED:
-            super()._stored(True)
+            super()._ask_to_commit()
         else:
             super()._completed(None)
 
@@ -29,10 +26,21 @@ class CompletesFirst(DualWrite):
 
     _HANDLERS: ClassVar = {
         **DualWrite._HANDLERS,
-        core.StoreState: _stored,
         core.CompleteTopic: _completed,
         core.CommitDatabase: _database_committed,
     }
+
+
+class CommitsBeforeItsRecords(DualWrite):
+    """The database commits what was announced, while records are on their way."""
+
+    def _stored(self, is_ours: bool) -> None:
+        if is_ours:
+            self._ask_to_commit()
+        else:
+            super()._stored(is_ours)
+
+    _HANDLERS: ClassVar = {**DualWrite._HANDLERS, core.StoreState: _stored}
 
 
 class ReadsWithoutTakingOver(DualWrite):

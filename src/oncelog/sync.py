@@ -268,6 +268,11 @@ class Producer(_Blocking[AsyncProducer]):
         """The prepared (or kept) transaction; none where there is none."""
         return self._client.prepared_state
 
+    @property
+    def announced_state(self) -> PreparedTxnState:
+        """As the async client's."""
+        return self._client.announced_state
+
     @contextlib.contextmanager
     def transaction(self) -> Generator[Self, None, None]:
         """Commit at the end of the block; abort when it raises. A prepared transaction is left prepared."""

@@ -17,8 +17,10 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from oncelog import Producer
 from oncelog.client.interceptors import ProducerInterceptor
-from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
+from oncelog.core.two_phase import dual_write as core
+from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, RequestTimedOut
 from oncelog.recipes import AsyncDatabase, AsyncPsycopgDatabase, AsyncSqlAlchemyDatabase, DualWriter, Outcome
+from oncelog.recipes.database import TABLE
 from oncelog.testing import assert_committed_once
 from oncelog.types import PreparedTxnState
 from tests.test_examples import example
@@ -223,6 +225,126 @@ def test_a_cancelled_commit_is_found_out_by_the_next_call(
     assert values_of(broker, name) == rows(postgres, name) == [0, 1, 2]
 
 
+@asynccontextmanager
+async def writing(
+    kind: str, server: PostgreSql, broker: str, name: str
+) -> AsyncIterator[tuple[AsyncDatabase[Any], DualWriter[Any]]]:
+    async with (
+        opened(kind, server) as database,
+        DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+    ):
+        yield database, writer
+
+
+class SlowRecords:
+    """A flush that ends when it is told, as records do that take their time; `failing`: they are not acknowledged."""
+
+    def __init__(self, *, failing: bool = False) -> None:
+        self.travels, self.arrives, self.failing = asyncio.Event(), asyncio.Event(), failing
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        flush = Producer.flush
+
+        async def slow(producer: Producer) -> None:
+            self.travels.set()
+            await self.arrives.wait()
+            if self.failing:
+                raise RequestTimedOut("they did not arrive")
+            await flush(producer)
+
+        monkeypatch.setattr(Producer, "flush", slow)
+
+
+def stored(server: PostgreSql, name: str) -> tuple[str, bool]:
+    """The committed state, and whether somebody has the row."""
+    one = f"SELECT prepared_transaction_state FROM {TABLE} WHERE transactional_id = %s"
+    with psycopg.connect(server.conninfo, autocommit=True) as connection:
+        state = connection.execute(one, (name,)).fetchone()
+        free = connection.execute(f"{one} FOR UPDATE SKIP LOCKED", (name,)).fetchone()
+        assert state is not None
+        return state[0], free is None
+
+
+@pytest.mark.parametrize("failing", [False, True])
+def test_the_state_is_stored_while_records_travel_and_the_database_commits_behind_them(
+    kind: str, failing: bool, postgres: PostgreSql, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        async with writing(kind, postgres, broker, name) as (_, writer):
+            await put(writer, name, 0)
+            await writer.complete()
+            before, is_held = stored(postgres, name)
+            assert before
+            assert not is_held
+            records = SlowRecords(failing=failing)
+            with monkeypatch.context() as patch:
+                records.patch(patch)
+                task = asyncio.ensure_future(put(writer, name, 1))
+                await records.travels.wait()
+                assert stored(postgres, name) == (before, True)
+                assert rows(postgres, name) == [0]
+                records.arrives.set()
+                if failing:
+                    with pytest.raises(RequestTimedOut):
+                        await task
+                    assert stored(postgres, name) == (before, False)
+                await asyncio.wait((task,))
+            assert await writer.recover() is (Outcome.ROLLED_BACK if failing else Outcome.COMMITTED)
+            await put(writer, name, 2)
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == ([0, 2] if failing else [0, 1, 2])
+
+
+def test_records_that_take_longer_than_a_session_may_be_idle_are_waited_for(
+    kind: str, postgres: PostgreSql, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        records, hold_count = SlowRecords(), 0
+        async with writing(kind, postgres, broker, name) as (database, writer):
+            begin = database.begin
+
+            async def holding() -> Any:
+                transaction = await begin()
+                hold = transaction.hold  # type: ignore[attr-defined]
+
+                async def counted() -> None:
+                    nonlocal hold_count
+                    await hold()
+                    hold_count += 1
+                    if hold_count == 3:
+                        records.arrives.set()
+
+                transaction.hold = counted  # type: ignore[attr-defined]
+                return transaction
+
+            database.begin = holding  # type: ignore[method-assign]
+            monkeypatch.setattr(core, "HOLD_MS", 1)
+            records.patch(monkeypatch)
+            await put(writer, name, 1)
+            assert hold_count >= 3
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [1]
+
+
+def test_another_state_than_the_stored_one_is_not_committed(
+    kind: str, postgres: PostgreSql, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No broker brings that about: the producer would have to change its epoch while its transaction goes on."""
+
+    async def main() -> None:
+        async with writing(kind, postgres, broker, name) as (_, writer):
+            with monkeypatch.context() as patch:
+                patch.setattr(Producer, "announced_state", PreparedTxnState("7:3"))
+                with pytest.raises(IllegalState, match=r"prepared where 7:3 was announced"):
+                    await put(writer, name, 1)
+            await put(writer, name, 2)
+
+    asyncio.run(main())
+    assert values_of(broker, name) == rows(postgres, name) == [2]
+
+
 @pytest.mark.parametrize("then", ["nothing", "stop"])
 def test_a_cancelled_transaction_leaves_nothing_open_in_the_database(
     kind: str, then: str, postgres: PostgreSql, broker: str, name: str, monkeypatch: pytest.MonkeyPatch
@@ -230,7 +352,7 @@ def test_a_cancelled_transaction_leaves_nothing_open_in_the_database(
     """Cancelled inside an effect, not inside the block: its session was idle in transaction, behind `stop` for ever."""
     hangs = asyncio.Event()
 
-    async def hanging(_: Producer) -> PreparedTxnState:
+    async def hanging(_: Producer, timeout_ms: int | None = None) -> PreparedTxnState:
         hangs.set()
         return await asyncio.Future()
 

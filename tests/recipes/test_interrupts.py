@@ -79,7 +79,11 @@ class Producer:
     def send_soon(self) -> None:
         """Nothing is buffered."""
 
-    def prepare_transaction(self) -> PreparedTxnState:
+    @property
+    def announced_state(self) -> PreparedTxnState:
+        return PreparedTxnState.of(1, self._check().number + 1)
+
+    def prepare_transaction(self, timeout_ms: int | None = None) -> PreparedTxnState:
         topic = self._check()
         if self.is_interrupted:
             self.is_interrupted = False

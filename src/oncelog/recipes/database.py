@@ -38,7 +38,9 @@ class DatabaseTransaction(Protocol[H_co]):
     def store(self, transactional_id: str, stored: StoredState) -> bool:
         """Write the prepared state where the row's version is the instance's; False where it is another.
 
-        Raises IllegalState where the application ended the transaction itself.
+        Raises IllegalState where the application ended the transaction itself. Records may still be on their way behind it.
+        Where the database ends a session that does nothing before its commit, have a method `hold()`, which does something:
+        it is called while they take long.
         """
 
     def commit(self) -> None:

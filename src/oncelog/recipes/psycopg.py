@@ -53,6 +53,9 @@ class _Open:
         values = (str(stored.prepared_state), transactional_id, stored.instance_version, str(self._stall_limit_ms))
         return self.handle.execute(statements.STORE_POSTGRESQL, values).rowcount == 1
 
+    def hold(self) -> None:
+        self.handle.execute(statements.HOLD)
+
     def commit(self) -> None:
         self._is_asked = True
         self._block.__exit__(None, None, None)
@@ -182,6 +185,9 @@ class _AsyncOpen:
         _check_in_transaction(self.handle)
         values = (str(stored.prepared_state), transactional_id, stored.instance_version, str(self._stall_limit_ms))
         return (await self.handle.execute(statements.STORE_POSTGRESQL, values)).rowcount == 1
+
+    async def hold(self) -> None:
+        await self.handle.execute(statements.HOLD)
 
     async def commit(self) -> None:
         self._is_asked = True

@@ -16,7 +16,7 @@ from typing import Any, Self
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
 from oncelog.errors import ConfigurationError, IllegalState
-from oncelog.recipes import durability
+from oncelog.recipes import durability, statements
 from oncelog.recipes.database import STALL_LIMIT_MS, TABLE
 from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
@@ -133,6 +133,12 @@ def _store(connection: sa.Connection, transactional_id: str, stored: StoredState
     return connection.execute(change).rowcount == 1
 
 
+def _hold(connection: sa.Connection) -> None:
+    """Records take their time: the limit of the session begins anew behind each statement."""
+    if connection.dialect.name == "postgresql" or connection.dialect.name in MYSQL:
+        connection.exec_driver_sql(statements.HOLD)
+
+
 def _read(connection: sa.Connection, transactional_id: str) -> StoredState | None:
     row = connection.execute(sa.select(states).where(states.c.transactional_id == transactional_id)).first()
     return None if row is None else _state_of(row)
@@ -243,6 +249,10 @@ class _Open:
         _check_active(self._transaction.is_active and not self._watch.has_ended)
         self._is_limited = _limit_stall_mysql(self.handle, self._stall_limit_ms)
         return _store(self.handle, transactional_id, stored, self._stall_limit_ms)
+
+    @_interrupts()
+    def hold(self) -> None:
+        _hold(self.handle)
 
     @_interrupts()
     def commit(self) -> None:
@@ -370,6 +380,10 @@ class _OpenSession:
         return _store(connection, transactional_id, stored, self._stall_limit_ms)
 
     @_interrupts()
+    def hold(self) -> None:
+        _hold(self.handle.connection())
+
+    @_interrupts()
     def commit(self) -> None:
         self.handle.commit()
         self.handle.close()
@@ -425,6 +439,9 @@ class _AsyncOpen:
         _check_active(self._transaction.is_active and not self._watch.has_ended)
         self._is_limited = await self.handle.run_sync(_limit_stall_mysql, self._stall_limit_ms)
         return await self.handle.run_sync(_store, transactional_id, stored, self._stall_limit_ms)
+
+    async def hold(self) -> None:
+        await self.handle.run_sync(_hold)
 
     async def commit(self) -> None:
         self._is_asked = True

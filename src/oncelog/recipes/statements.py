@@ -33,6 +33,7 @@ STORE_POSTGRESQL = (
     f"{STORE} AND set_config('idle_in_transaction_session_timeout', %s, true) IS NOT NULL "
     f"AND {durability.FORCE_POSTGRESQL} IS NOT NULL"
 )
+HOLD = "SELECT 1"  # the limit begins anew behind each statement
 
 
 def stored_state(instance_version: int, prepared_state: str) -> StoredState:

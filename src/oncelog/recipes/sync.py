@@ -435,6 +435,10 @@ class DualWriter(Generic[H]):
                 self._open = self._database.begin()
             case core.StoreState(stored=stored):
                 return self._transaction.store(self.transactional_id, stored)
+            case core.HoldDatabase():
+                hold = getattr(self._transaction, "hold", None)  # an adapter may have it
+                if hold is not None:
+                    hold()
             case core.CommitDatabase():
                 self._transaction.commit()
                 self._open = None
@@ -457,13 +461,27 @@ class DualWriter(Generic[H]):
         match effect:
             case core.BeginTopic():
                 producer.begin_transaction()
-            case core.PrepareTopic():
-                return producer.prepare_transaction()
+            case core.AnnounceState():
+                producer.send_soon()
+                return producer.announced_state
+            case core.PrepareTopic(announced=announced, within_ms=within_ms):
+                return self._prepare_topic(producer, announced, within_ms)
             case core.CompleteTopic(prepared_state=prepared_state):
                 producer.complete_transaction(prepared_state)
             case core.AbortTopic():
                 producer.abort_transaction()
         return None
+
+    def _prepare_topic(
+        self, producer: Producer, announced: PreparedTxnState | None, within_ms: int | None
+    ) -> PreparedTxnState | None:
+        try:
+            prepared = producer.prepare_transaction(within_ms)
+        except TimeoutError:
+            return None
+        if announced not in (None, prepared):
+            raise IllegalState(f"{prepared} was prepared where {announced} was announced, and is stored")
+        return prepared
 
     def _keep(self) -> PreparedTxnState:
         producer = self._producer

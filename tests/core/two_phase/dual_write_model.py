@@ -38,6 +38,7 @@ class World:
         self.acting, self.epochs = 0, 0
         self.ended_by: int | None = None  # whose end was the last: its retry is recognised
         self.ongoing: tuple[PreparedTxnState, int] | None = None
+        self.whole: set[PreparedTxnState] = set()  # what all records of have arrived
         self.records: list[int] = []
         self.late_ends: list[tuple[int, bool]] = []
         self.transactions = self.writes = 0
@@ -77,7 +78,7 @@ class World:
         if producer != self.acting:
             raise Refused
         if self.ongoing is not None and commit:
-            self.records.append(self.ongoing[1])
+            self.records.append(self.ongoing[1] if self.ongoing[0] in self.whole else -self.ongoing[1])
         self.ongoing = None
         self.ended_by = producer
         return self.new_epoch()
@@ -114,12 +115,21 @@ class Instance:
             machine.begin()
             yield from self.carry_out()
             if machine.phase is Phase.WRITING:
-                if self.world.random.random() < 0.15:
-                    machine.abandon()
-                else:
-                    machine.commit()
-                yield from self.carry_out()
+                yield from self.end_block()
             self.note()
+
+    def end_block(self) -> Iterator[None]:
+        how = self.world.random.random()
+        if how < 0.15:
+            self.machine.abandon()
+            yield from self.carry_out()
+            return
+        if how < 0.3:  # the application's `prepare`
+            self.machine.prepare()
+            yield from self.carry_out()
+        if self.machine.is_open:
+            self.machine.commit()
+            yield from self.carry_out()
 
     def note(self) -> None:
         if self.write:
@@ -147,13 +157,18 @@ class Instance:
     def perform(self, effect: core.Effect) -> object:
         world = self.world
         match effect:
-            case core.PrepareTopic():
+            case core.AnnounceState():
+                return self.announce()
+            case core.PrepareTopic(announced=announced):
+                if announced is None:
+                    announced = self.announce()
+                elif world.chance():
+                    return None
                 if self.producer != world.acting or world.chance():
                     raise Refused
-                world.transactions += 1
-                self.prepared = PreparedTxnState.of(1, world.transactions)
-                world.ongoing = (self.prepared, self.write)
-                return self.prepared
+                world.ongoing = (announced, self.write)
+                world.whole.add(announced)
+                return announced
             case core.StoreState(stored=stored):
                 self.stored = stored
                 if world.chance():
@@ -192,6 +207,15 @@ class Instance:
             case core.BeginDatabase() if world.chance():
                 raise Refused
         return None
+
+    def announce(self) -> PreparedTxnState:
+        """Some of its records may arrive before the others."""
+        world = self.world
+        world.transactions += 1
+        self.prepared = PreparedTxnState.of(1, world.transactions)
+        if self.producer == world.acting and world.random.random() < 0.5:
+            world.ongoing = (self.prepared, self.write)
+        return self.prepared
 
     def commit(self) -> None:
         world = self.world

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from evidence.world.wrong_dual_writes import (
     BelievesAFailedCommit,
+    CommitsBeforeItsRecords,
     CompletesFirst,
     ReadsBeforeItFences,
     ReadsWithoutTakingOver,
@@ -67,7 +68,7 @@ def writing() -> DualWrite:
 def asked_to_commit() -> DualWrite:
     machine = writing()
     machine.commit()
-    answer(machine, (core.PrepareTopic, MINE), (core.StoreState, True))
+    answer(machine, (core.AnnounceState, MINE), (core.StoreState, True), (core.PrepareTopic, MINE))
     return machine
 
 
@@ -93,12 +94,14 @@ def test_whose_producer_was_stopped_keeps_with_another(is_decided: bool) -> None
     assert machine.phase is Phase.READY
 
 
-def test_the_steps_come_in_the_order_of_the_kip() -> None:
+def test_the_state_is_stored_while_records_travel_and_committed_when_they_have_arrived() -> None:
     machine = writing()
     machine.commit()
-    answer(machine, (core.PrepareTopic, MINE))
+    answer(machine, (core.AnnounceState, MINE))
     assert machine.next_effect() == core.StoreState(StoredState(1, MINE))
     machine.succeeded(True)
+    assert machine.next_effect() == core.PrepareTopic(MINE, core.HOLD_MS)
+    machine.succeeded(MINE)
     answer(machine, (core.CommitDatabase, None))
     assert machine.outcome is Outcome.COMMITTED
     assert machine.next_effect() == core.CompleteTopic(MINE)
@@ -107,10 +110,49 @@ def test_the_steps_come_in_the_order_of_the_kip() -> None:
     assert machine.phase is Phase.READY
 
 
+def test_what_was_prepared_before_is_stored_and_committed() -> None:
+    machine = writing()
+    machine.prepare()
+    assert machine.next_effect() == core.PrepareTopic()
+    machine.succeeded(MINE)
+    done(machine)
+    assert machine.phase is Phase.PREPARED
+    machine.commit()
+    answer(machine, (core.StoreState, True), (core.CommitDatabase, None), (core.CompleteTopic, None))
+    done(machine)
+    assert machine.outcome is Outcome.COMMITTED
+
+
+def test_where_nothing_can_be_announced_the_preparation_says_why() -> None:
+    machine = writing()
+    machine.commit()
+    answer(machine, (core.AnnounceState, NOTHING))
+    assert machine.next_effect() == core.PrepareTopic()
+    machine.failed()
+    answer(machine, (core.RollbackDatabase, None), (core.AbortTopic, None))
+    assert machine.outcome is Outcome.ROLLED_BACK
+
+
+def test_while_records_take_long_the_database_is_told_that_its_session_lives_and_not_for_ever() -> None:
+    for _ in range(2):  # the second transaction counts anew
+        machine = writing()
+        machine.commit()
+        answer(machine, (core.AnnounceState, MINE), (core.StoreState, True))
+        for _ in range(core.HOLDS_MAX):
+            assert machine.next_effect() == core.PrepareTopic(MINE, core.HOLD_MS)
+            assert not machine.may_return
+            machine.succeeded(None)
+            answer(machine, (core.HoldDatabase, None))
+        assert machine.next_effect() == core.PrepareTopic(MINE)
+        machine.succeeded(MINE)
+        answer(machine, (core.CommitDatabase, None), (core.CompleteTopic, None))
+        done(machine)
+
+
 def test_the_caller_waits_for_everything_but_the_completion_of_what_is_decided() -> None:
     machine = writing()
     machine.commit()
-    for result in (MINE, True, None):
+    for result in (MINE, True, MINE, None):
         assert machine.next_effect() is not None
         assert not machine.may_return
         machine.succeeded(result)
@@ -179,14 +221,13 @@ def test_a_block_that_raises_writes_nothing() -> None:
     done(machine)
 
 
-@pytest.mark.parametrize("step", ["prepare", "store"])
-def test_a_failure_before_the_commit_writes_nothing(step: str) -> None:
+@pytest.mark.parametrize("at", range(5))
+def test_a_failure_before_the_commit_writes_nothing(at: int) -> None:
     machine = writing()
     machine.commit()
-    if step == "prepare":
-        answer(machine, (core.PrepareTopic, IOError))
-    else:
-        answer(machine, (core.PrepareTopic, MINE), (core.StoreState, IOError))
+    steps = [(core.AnnounceState, MINE), (core.StoreState, True), (core.PrepareTopic, None), (core.HoldDatabase, None)]
+    steps += [(core.PrepareTopic, MINE)]
+    answer(machine, *steps[:at], (steps[at][0], IOError))
     answer(machine, (core.RollbackDatabase, IOError), (core.AbortTopic, None))
     done(machine)
     assert (machine.phase, machine.outcome) == (Phase.READY, Outcome.ROLLED_BACK)
@@ -244,7 +285,7 @@ def test_another_later_state_over_ours_stays_unknown() -> None:
 def displaced(machine: DualWrite, by: int | type[OSError]) -> None:
     answer(
         machine,
-        (core.PrepareTopic, MINE),
+        (core.AnnounceState, MINE),
         (core.StoreState, False),
         (core.RollbackDatabase, None),
         (core.ReadState, by if isinstance(by, type) else StoredState(by, NOTHING)),
@@ -365,15 +406,18 @@ def test_fenced_for_ever_by_somebody_it_gives_up() -> None:
     assert machine.phase is not Phase.READY
 
 
-@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("at", range(9))
 def test_an_interrupt_at_any_effect_leaves_what_recovery_can_mend(at: int) -> None:
     machine = ready()
     machine.begin()
     effects = [
         (core.BeginDatabase, None),
         (core.BeginTopic, None),
-        (core.PrepareTopic, MINE),
+        (core.AnnounceState, MINE),
         (core.StoreState, True),
+        (core.PrepareTopic, None),
+        (core.HoldDatabase, None),
+        (core.PrepareTopic, MINE),
         (core.CommitDatabase, None),
         (core.CompleteTopic, None),
     ]
@@ -385,13 +429,13 @@ def test_an_interrupt_at_any_effect_leaves_what_recovery_can_mend(at: int) -> No
     assert type(machine.next_effect()) is effects[at][0]
     machine.interrupted()
     done(machine)
-    known = {4: Outcome.UNKNOWN, 5: Outcome.COMMITTED}
+    known = {7: Outcome.UNKNOWN, 8: Outcome.COMMITTED}
     assert machine.outcome is known.get(at, Outcome.ROLLED_BACK)
     machine.recover()
-    if at == 5:
+    if at == 8:
         answer(machine, (core.CompleteTopic, None))
     else:
-        stored = StoredState(2, MINE if at == 4 else NOTHING)
+        stored = StoredState(2, MINE if at == 7 else NOTHING)
         answer(
             machine,
             (core.RollbackDatabase, None),
@@ -401,7 +445,7 @@ def test_an_interrupt_at_any_effect_leaves_what_recovery_can_mend(at: int) -> No
             (core.CompleteTopic, None),
         )
     assert machine.phase is Phase.READY
-    assert machine.outcome is (Outcome.COMMITTED if at >= 4 else Outcome.ROLLED_BACK)
+    assert machine.outcome is (Outcome.COMMITTED if at >= 7 else Outcome.ROLLED_BACK)
 
 
 @pytest.mark.parametrize("was_raised", [False, True])
@@ -426,6 +470,13 @@ def test_a_take_over_that_is_interrupted_does_not_fence_its_own_instance(was_rai
 
 
 SEEDS = 3000
+WRONG = [
+    CommitsBeforeItsRecords,
+    CompletesFirst,
+    ReadsWithoutTakingOver,
+    ReadsBeforeItFences,
+    BelievesAFailedCommit,
+]
 
 
 def test_in_a_world_where_everything_goes_wrong_rows_and_records_are_the_same() -> None:
@@ -433,6 +484,6 @@ def test_in_a_world_where_everything_goes_wrong_rows_and_records_are_the_same() 
     assert not found
 
 
-@pytest.mark.parametrize("wrong", [CompletesFirst, ReadsWithoutTakingOver, ReadsBeforeItFences, BelievesAFailedCommit])
+@pytest.mark.parametrize("wrong", WRONG)
 def test_each_rule_is_needed(wrong: type[DualWrite]) -> None:
     assert any(run(seed, wrong) for seed in range(10 * SEEDS))

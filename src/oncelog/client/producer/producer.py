@@ -27,7 +27,7 @@ from oncelog.client.producer.produced_topics import ProducedTopics
 from oncelog.client.producer.sender import Sender, all_ended
 from oncelog.client.producer.sending import JAVAS, START_FAILED, STOPPED, Sending
 from oncelog.client.producer.tracing import ProducerTracing
-from oncelog.client.producer.unsent import Unsent
+from oncelog.client.producer.unsent import Unsent, waits_for
 from oncelog.client.records import RecordMetadata
 from oncelog.client.telemetry_points import producer_points
 from oncelog.core.producer.accumulator import AccumulatorConfig, RecordAccumulator
@@ -444,11 +444,14 @@ class Producer(SendsNow, HasInstanceId):
         await self._complete(self._manager.begin_abort())
         self._sender.counts.aborted_transaction_count += 1
 
-    async def prepare_transaction(self) -> PreparedTxnState:
-        """Flush, then promise to wait for an outside decision (KIP-939). Store the state with that decision."""
+    async def prepare_transaction(self, timeout_ms: int | None = None) -> PreparedTxnState:
+        """Flush, then promise to wait for an outside decision (KIP-939). Store the state with that decision.
+        TimeoutError where the flush takes longer than `timeout_ms`: nothing is prepared, the transaction goes on."""
         self._check_transactional()
         self._manager.check_in_transaction("prepare_transaction")
-        await self.flush()
+        limit_ms = arguments.duration_ms_or_none("timeout_ms", timeout_ms)
+        async with asyncio.timeout(limit_ms and limit_ms / 1000):
+            await self.flush()
         state = self._manager.prepare()
         self._tracing.prepared()
         return state
@@ -479,6 +482,13 @@ class Producer(SendsNow, HasInstanceId):
     def prepared_state(self) -> PreparedTxnState:
         """The prepared (or kept) transaction; none where there is none."""
         return self._manager.prepared_state
+
+    @property
+    def announced_state(self) -> PreparedTxnState:
+        """What `prepare_transaction` will give, if it succeeds; none where no transaction is open, or it has failed."""
+        manager = self._manager
+        is_open = manager.state is TransactionState.IN_TRANSACTION
+        return PreparedTxnState.of(*manager.identity) if is_open else PreparedTxnState()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
@@ -559,22 +569,13 @@ class Producer(SendsNow, HasInstanceId):
                 await ended
         except TimeoutError as error:
             raise RequestTimedOut(
-                f"{result.name} not done within max_block_ms={limit}; waiting for {self._waits_for()}"
+                f"{result.name} not done within max_block_ms={limit}; waiting for {waits_for(self._accumulator, self._manager)}"
             ) from error
         finally:
             result.waiter_count -= 1
         self._manager.result_taken(result)
         if result.error is not None:
             raise again(result.error)
-
-    def _waits_for(self) -> str:
-        batches = list(self._accumulator.incomplete())
-        if batches:
-            partitions = sorted({str(batch.topic_partition) for batch in batches})
-            error = next((batch.last_error for batch in batches if batch.last_error is not None), None)
-            because = "" if error is None else f"; last error: {error}"
-            return f"{len(batches)} batches for {', '.join(partitions[:5])}{because}"
-        return self._manager.describe_waiting()
 
     # -- what is known
 

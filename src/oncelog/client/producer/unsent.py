@@ -83,3 +83,14 @@ def _say_all() -> None:
 
 
 atexit.register(_say_all)
+
+
+def waits_for(accumulator: RecordAccumulator, manager: TransactionManager) -> str:
+    """What the end of a transaction is waiting for, for the text of a timeout."""
+    batches = list(accumulator.incomplete())
+    if not batches:
+        return manager.describe_waiting()
+    partitions = sorted({str(batch.topic_partition) for batch in batches})
+    error = next((batch.last_error for batch in batches if batch.last_error is not None), None)
+    because = "" if error is None else f"; last error: {error}"
+    return f"{len(batches)} batches for {', '.join(partitions[:TOPICS_NAMED_MAX])}{because}"

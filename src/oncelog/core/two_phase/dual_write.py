@@ -1,8 +1,9 @@
 """A dual write (KIP-939's recipe): one database transaction and one topic transaction, together or not at all.
 
 Pure: the application's calls and the results of effects go in, `next_effect` says what is to be done. The database's
-commit is the decision. The rules: the topic's transaction is committed only after the database said that it holds its
-state, or was read holding it; whoever recovers first raises the instance version in a database transaction of its own,
+commit is the decision. The rules: the database is asked to commit only when every record is acknowledged and the topic
+prepared; the topic's transaction is committed only after the database said that it holds its state, or was read holding
+it; whoever recovers first raises the instance version in a database transaction of its own,
 so that no writer still in flight can commit any more, then fences the topic's older producer, and only then reads.
 A failure before the database was asked to commit means that nothing was written; after it, that it must be read.
 """
@@ -19,6 +20,8 @@ from oncelog.lazy_dataclass import dataclass
 from oncelog.types import PreparedTxnState
 
 COMPLETE_ATTEMPTS_MAX = 2  # each waits for max_block_ms; what is decided is completed by the next call as well
+HOLD_MS = 250  # well below what a database grants a session between its state and its commit
+HOLDS_MAX = 80  # who hears nothing from its broker for so long loses its row to a newer instance
 ROUNDS_MAX = 3  # of being fenced by somebody who did not raise the version (an operator), before giving up
 
 
@@ -61,13 +64,27 @@ class BeginTopic:
 
 
 @dataclass(frozen=True, slots=True)
+class AnnounceState:
+    """Step 4: let the records leave. Result: the PreparedTxnState that the preparation will give; none where it will fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareTopic:
-    """Step 4: flush, and promise to wait for the decision. Result: PreparedTxnState."""
+    """Step 6: flush, and promise to wait for the decision. Result: PreparedTxnState, the one that was announced, if one was;
+    None where the flush takes longer than `within_ms`: nothing is prepared, the records go on."""
+
+    announced: PreparedTxnState | None = None
+    within_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldDatabase:
+    """The records take their time: the database's session, whose state is stored, is not that of a suspended process."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoreState:
-    """Step 6, in the transaction of the business rows. Result: False where the row's version is another."""
+    """Step 5, in the transaction of the business rows. Result: False where the row's version is another."""
 
     stored: StoredState
 
@@ -117,7 +134,9 @@ class ReadState:
 Effect = (
     BeginDatabase
     | BeginTopic
+    | AnnounceState
     | PrepareTopic
+    | HoldDatabase
     | StoreState
     | CommitDatabase
     | CompleteTopic
@@ -142,8 +161,8 @@ class DualWrite:
         self._expected_version: int | None = None  # None: not known (any more)
         self._needs_keep = True  # our producer is none, or over
         self._kept = PreparedTxnState()
-        self._commits = False
-        self._attempt_count = self._round_count = 0
+        self._commits = self._is_stored = False
+        self._hold_count = self._attempt_count = self._round_count = 0
         self.row_version: int | None = None  # of who has our row, where we have lost it; 0: there is no row any more
         self._is_displaced = False  # the row was not ours; whose it is, is being read
 
@@ -177,7 +196,7 @@ class DualWrite:
         self._refuse_fenced()
         if self.phase is not Phase.READY:
             raise IllegalState(f"begin: this instance is {self.phase.value}")
-        self.outcome, self._commits, self.row_version = None, False, None
+        self.outcome, self._commits, self._is_stored, self.row_version = None, False, False, None
         self._plan(BeginDatabase(), BeginTopic())
 
     def check_may_send(self) -> None:
@@ -193,10 +212,10 @@ class DualWrite:
         self._plan(PrepareTopic())
 
     def commit(self) -> None:
-        """Decide to commit."""
+        """Decide to commit. What is not prepared yet is stored while its records travel: nobody sees that before step 7."""
         if self.phase is Phase.WRITING:
             self._commits = True
-            self._plan(PrepareTopic())
+            self._plan(AnnounceState())
         elif self.phase is Phase.PREPARED:
             self._plan(self._store())
         else:
@@ -252,7 +271,7 @@ class DualWrite:
                 self.outcome = Outcome.ROLLED_BACK
                 self._lost()
                 self._plan(RollbackDatabase())
-            case PrepareTopic() | StoreState():
+            case AnnounceState() | PrepareTopic() | HoldDatabase() | StoreState():
                 self._write_nothing()
             case CommitDatabase() if is_definite:
                 self._write_nothing()
@@ -284,11 +303,25 @@ class DualWrite:
     def _begun(self, _: None) -> None:
         self.phase = Phase.WRITING
 
-    def _prepared(self, prepared_state: PreparedTxnState) -> None:
+    def _announced(self, state: PreparedTxnState) -> None:
+        if state.is_none:  # no transaction that could be prepared: preparing it says why
+            self._plan(PrepareTopic())
+            return
+        self.prepared_state = state
+        self._plan(self._store())
+
+    def _prepared(self, prepared_state: PreparedTxnState | None) -> None:
+        if prepared_state is None:
+            self._hold_count += 1
+            self._plan(HoldDatabase())
+            return
         assert not prepared_state.is_none
+        assert not self._is_stored or prepared_state == self.prepared_state, "another one is stored"
         self.prepared_state = prepared_state
         self.phase = Phase.PREPARED
-        if self._commits:
+        if self._is_stored:
+            self._ask_to_commit()
+        elif self._commits:
             self._plan(self._store())
 
     def _stored(self, is_ours: bool) -> None:
@@ -297,6 +330,17 @@ class DualWrite:
             self._is_displaced = True
             self._plan(RollbackDatabase(), ReadState())
             return
+        self._is_stored = True
+        if self.phase is Phase.PREPARED:
+            self._ask_to_commit()
+        else:
+            self._hold_count = 0
+            self._prepare_what_is_stored()
+
+    def _prepare_what_is_stored(self, _: None = None) -> None:
+        self._plan(PrepareTopic(self.prepared_state, HOLD_MS if self._hold_count < HOLDS_MAX else None))
+
+    def _ask_to_commit(self) -> None:
         self.phase, self.outcome = Phase.IN_DOUBT, Outcome.UNKNOWN
         self._plan(CommitDatabase())
 
@@ -320,7 +364,7 @@ class DualWrite:
         self._plan(ReadState())
 
     def _displaced_by(self, stored: StoredState) -> None:
-        """A newer instance finds our transaction prepared and not decided: it is the one to abort it. Where the row is gone, or
+        """A newer instance finds our transaction open and not decided: it is the one to abort it. Where the row is gone, or
         an old one was put back, nobody else will."""
         self._is_displaced, self.row_version = False, stored.instance_version
         if not stored.instance_version:
@@ -361,7 +405,9 @@ class DualWrite:
 
     _HANDLERS: ClassVar[dict[type[Any], Callable[[DualWrite, Any], None]]] = {
         BeginTopic: _begun,
+        AnnounceState: _announced,
         PrepareTopic: _prepared,
+        HoldDatabase: _prepare_what_is_stored,
         StoreState: _stored,
         CommitDatabase: _database_committed,
         CompleteTopic: _completed,
