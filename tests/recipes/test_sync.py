@@ -9,6 +9,7 @@ import sqlite3
 import threading
 from typing import Any
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 from evidence.world.postgresql import PostgreSql
@@ -16,7 +17,7 @@ from evidence.world.stores import Store, psycopg_store, sqlite_store
 from evidence.world.topics import open_transaction, values_of, wait_for_markers
 from rocksdict import Rdict
 
-from oncelog import TopicPartition, sync
+from oncelog import Producer, TopicPartition, sync
 from oncelog.client.interceptors import ProducerInterceptor
 from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced, KafkaError, NotBegun, OutcomeUnknown
 from oncelog.recipes import (
@@ -32,6 +33,8 @@ from oncelog.recipes import (
 from oncelog.recipes.database import TABLE
 from oncelog.recipes.sync import DualWriter
 from oncelog.types import PreparedTxnState
+
+HANGS_MS = 60_000
 
 
 def put(writer: DualWriter[Any], store: Store, name: str, value: int) -> None:
@@ -502,15 +505,41 @@ def test_a_writer_that_was_stopped_is_started_anew(lite: Store, broker: str, nam
 def test_records_travel_while_rows_are_written_unless_they_are_told_to_linger(
     lite: Store, broker: str, name: str, more: dict[str, int], asked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """With the call that sends them: its caller, which has rows to write, need not come back for it."""
     heard: list[object] = []
-    monkeypatch.setattr(sync.Producer, "send_soon", lambda producer: heard.append(producer))
+    send_soon = Producer.send_soon
+
+    def hears(producer: Producer) -> None:
+        heard.append(producer)
+        send_soon(producer)
+
     with (
         lite.open() as database,
         DualWriter(database, transactional_id=name, bootstrap_servers=broker, **more) as writer,
         writer.transaction() as tx,
     ):
-        tx.send(name, b"0", partition=0)
-        assert bool(heard) == asked
+        monkeypatch.setattr(Producer, "send_soon", hears)
+        for send in (
+            lambda: tx.send(name, b"0", partition=0),
+            lambda: tx.send_many(name, [(None, b"1"), (None, b"2")], partition=0),
+            lambda: tx.send_arrow(name, pa.RecordBatch.from_pydict({"value": [b"3"]}), partition=0),
+        ):
+            heard.clear()
+            send()
+            assert bool(heard) == asked
+    assert values_of(broker, name) == [0, 1, 2, 3]
+
+
+def test_records_that_are_sent_one_by_one_leave_without_another_call(lite: Store, broker: str, name: str) -> None:
+    """Also those that are put into an open batch in their caller's own thread, while others are on their way."""
+    with (
+        lite.open() as database,
+        DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer,
+        writer.transaction() as tx,
+    ):
+        sent = [tx.send(name, b"%d" % value, partition=0) for value in range(200)]
+        assert [each.result(HANGS_MS).offset for each in sent] == list(range(200))
+    assert values_of(broker, name) == list(range(200))
 
 
 def test_a_commit_that_was_refused_for_good(lite: Store, broker: str, name: str) -> None:

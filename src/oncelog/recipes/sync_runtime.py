@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
+from oncelog.client.producer.producer import Producer as AsyncProducer
 from oncelog.errors import IllegalState
 from oncelog.recipes.database import check_database
 from oncelog.sync import Begun, Producer
@@ -19,6 +21,35 @@ from oncelog.types import PreparedTxnState
 
 LEFT: tuple[type[BaseException], ...] = ()  # nobody stops while another waits: a cancelled completion is an error
 Completion = Begun
+SENDS = ("send", "send_many", "send_arrow")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EagerProducer(Producer):
+    """Its records leave with the call that sends them, in the clients' thread, before that wakes its caller.
+
+    (What is put into an open batch without that thread leaves with the rest of its batch: one that stays open behind a call
+    waits for what is on its way.)
+    """
+
+    def _call(self, function: Callable[P, Coroutine[Any, Any, T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if function.__name__ in SENDS:
+            function = _and_leaves(self._client, function)
+        return super()._call(function, *args, **kwargs)
+
+
+def _and_leaves(
+    client: AsyncProducer, send: Callable[P, Coroutine[Any, Any, T]]
+) -> Callable[P, Coroutine[Any, Any, T]]:
+    @wraps(send)
+    async def sent(*args: P.args, **kwargs: P.kwargs) -> T:
+        result = await send(*args, **kwargs)
+        client.send_soon()
+        return result
+
+    return sent
 
 
 class SyncRuntime:
@@ -38,7 +69,7 @@ class SyncRuntime:
 
     def new_producer(self, config: Mapping[str, Any]) -> Producer:
         """Not started yet."""
-        return Producer(**config)
+        return Producer(**config) if "linger_ms" in config else EagerProducer(**config)
 
     def one_at_a_time(self) -> AbstractContextManager[object]:
         """A recovery, or a transaction with its block."""
@@ -53,8 +84,7 @@ class SyncRuntime:
         return False
 
     def soon(self, work: Callable[[], None]) -> None:
-        """Call it; the clients' thread does not make its caller wait."""
-        work()
+        """Nothing: what is sent has left with its call."""
 
     def now_s(self) -> float:
         """Of a clock that never goes back."""
