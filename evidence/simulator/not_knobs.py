@@ -370,6 +370,8 @@ NAMED: dict[str, str] = {
     "oncelog.host.free_ports.LAST_PORT": "of this machine's system",
     "oncelog.host.free_ports.TRIES_MAX": LIMIT,
     "oncelog.host.parent._PR_SET_PDEATHSIG": "of this machine's system",
+    "oncelog.core.two_phase.dual_write.HOLD_MS": ELSEWHERE,
+    "oncelog.core.two_phase.dual_write.HOLDS_MAX": ELSEWHERE,
 }
 _ANY_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS))
 
