@@ -35,12 +35,12 @@ class Deadline:
 
     def __init__(self, timeout_ms: float, what: str) -> None:
         self._loop = asyncio.get_running_loop()
-        self._timeout_ms, self._what = timeout_ms, what
+        self.timeout_ms, self._what = timeout_ms, what
         self._ends = self._loop.time() + timeout_ms / 1000
         self._is_of_steps = False
         whole = _WHOLE.get()
         if whole is not None and whole._is_of_steps and whole._ends < self._ends:
-            self._timeout_ms, self._ends = whole._timeout_ms, whole._ends
+            self.timeout_ms, self._ends = whole.timeout_ms, whole._ends
 
     @property
     def left_ms(self) -> int:
@@ -61,7 +61,7 @@ class Deadline:
     def passed(self, last_error: BaseException | None = None) -> RequestTimedOut:
         """The error of a deadline that has passed."""
         because = f"; last error: {last_error}" if last_error else ""
-        error = RequestTimedOut(f"{self._what}: not done within {self._timeout_ms:g} ms{because}")
+        error = RequestTimedOut(f"{self._what}: not done within {self.timeout_ms:g} ms{because}")
         error.__cause__ = last_error
         return error
 

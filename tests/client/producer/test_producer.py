@@ -538,6 +538,37 @@ def test_start_says_who_was_not_there():
     run(work)
 
 
+@pytest.mark.parametrize("answers", ["nobody", "metadata only, late"])
+def test_a_transactional_start_is_bounded_by_max_block_as_kafkas_init_transactions(answers, caplog):
+    """Connecting took default_api_timeout_ms, and only what came behind it max_block_ms."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        if answers == "nobody":
+            broker.is_reachable = False
+        else:
+            broker.delay_s[ApiKey.METADATA] = 2
+            broker.script(ApiKey.INIT_PRODUCER_ID, *[NO_ANSWER] * 20)
+        began = loop.time()
+        with pytest.raises(errors.RequestTimedOut, match=r"within (3000 ms|max_block_ms=3000)"):
+            await producer(broker, transactional_id="x", max_block_ms=3000).start()
+        assert 2.5 < loop.time() - began < 3.2
+        assert "tried for 3000 ms at most" in caplog.text or answers != "nobody"
+
+    run(work)
+
+
+def test_a_start_without_transactions_may_take_longer_than_a_send_may_wait():
+    """max_block_ms=0 (a send that never waits) is no reason not to connect."""
+
+    async def work():
+        broker = ScriptedBroker()
+        async with producer(broker, max_block_ms=0):
+            pass
+
+    run(work)
+
+
 def test_two_phase_commit_needs_the_version_that_has_it():
     async def work():
         broker = ScriptedBroker(versions={ApiKey.INIT_PRODUCER_ID: 5})

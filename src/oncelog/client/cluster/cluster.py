@@ -107,11 +107,11 @@ class Cluster:
         """Reach any bootstrap server. Raises RequestTimedOut naming what was tried."""
         self._loop = asyncio.get_running_loop()
 
-        async def attempt(_: Deadline) -> None:
+        async def attempt(deadline: Deadline) -> None:
             try:
                 await self.refresh(())
             except KafkaError as error:
-                self._tell(error)
+                self._tell(error, deadline.timeout_ms)
                 raise
 
         await self.retry("connect to the cluster", attempt)
@@ -119,11 +119,10 @@ class Cluster:
         if self.config.enable_metrics_push:
             self.tasks.start(self.telemetry.run(), name="oncelog-telemetry")
 
-    def _tell(self, error: KafkaError) -> None:
+    def _tell(self, error: KafkaError, limit_ms: float) -> None:
         """Each reason is logged once: who waits for the start should not have to wait for its end to hear it."""
         if error.retriable and str(error) not in self._told and len(self._told) < TOLD_MAX:
             self._told.add(str(error))
-            limit_ms = self.config.default_api_timeout_ms
             log.warning("%s: not connected yet, tried for %d ms at most: %s", self.config.KIND, limit_ms, error)
 
     def call_soon(self, work: Callable[[], None]) -> None:

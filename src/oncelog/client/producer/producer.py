@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from oncelog.client import arguments
+from oncelog.client.backoff import Deadline, one_deadline
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import ProducerConfig, snake_case
@@ -140,19 +141,22 @@ class Producer(SendsNow, HasInstanceId):
         await self.stop(arguments.stop_timeout_ms(left_by))
 
     async def start(self) -> None:
-        """Connect; with a transactional id also `init_transactions`. Raises RequestTimedOut, ProducerFenced ..."""
+        """Connect, within default_api_timeout_ms; with a transactional id also `init_transactions`, both within max_block_ms.
+        Raises RequestTimedOut, ProducerFenced ..."""
         if self._is_started:
             raise IllegalState(self._why_not_running() if self._is_stopping else "this producer was started before")
         self._is_started = True
         self._home = asyncio.get_running_loop()
         self._appender.begin(self._home)
         self._unsent.begin(self)
+        whole = one_deadline(self._config.max_block_ms, "start")  # Kafka's bound of initTransactions, which connects
         try:
-            await self._cluster.start()
-            self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
-            start_reports(self._cluster.tasks, self._config, self.metrics)
-            if self._manager.is_transactional:
-                await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
+            with whole if self._manager.is_transactional else nullcontext():
+                await self._cluster.start()
+                self._cluster.tasks.start(self._sender.run(), name="oncelog-sender", on_end=self._sender_ended)
+                start_reports(self._cluster.tasks, self._config, self.metrics)
+                if self._manager.is_transactional:
+                    await self.init_transactions(keep_prepared_txn=self._config.keeps_prepared)
         except BaseException:
             self._start_failed = True
             await self._close()
@@ -565,12 +569,11 @@ class Producer(SendsNow, HasInstanceId):
         limit = self._config.max_block_ms
         result.waiter_count += 1
         try:
-            async with asyncio.timeout(limit / 1000):
+            async with asyncio.timeout(Deadline(limit, result.name).left_ms / 1000):
                 await ended
         except TimeoutError as error:
-            raise RequestTimedOut(
-                f"{result.name} not done within max_block_ms={limit}; waiting for {waits_for(self._accumulator, self._manager)}"
-            ) from error
+            text = f"{result.name} not done within max_block_ms={limit}; waiting for {waits_for(self._accumulator, self._manager)}"
+            raise RequestTimedOut(text) from error
         finally:
             result.waiter_count -= 1
         self._manager.result_taken(result)
