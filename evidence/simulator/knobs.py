@@ -172,7 +172,7 @@ def _other_constants() -> Iterator[Knob]:
         SILENT_FOR_MS=(0, 60_000),
         SILENCES_OF_A_TIMEOUT=(1, 100),
     )
-    yield from _constants("oncelog.client.cluster.connection", THROTTLE_MS_MAX=(1, 60_000))
+    yield from _constants("oncelog.client.cluster.connection", THROTTLE_MS_MAX=(1, 540_000))
     yield from _constants("oncelog.client.consumer.group", STALE_EPOCH_RETRIES=(0, 10), STALE_EPOCH_WAIT_S=(0.01, 2.0))
     yield from _constants("oncelog.client.consumer.classic_protocol", JOIN_SLACK_MS=(500, 20_000), JOINS_AT_ONCE=(0, 5))
     yield from _constants("oncelog.client.consumer.iteration", LOOK_AROUND_MS=(0, 1000), LOOK_TIMEOUT_MS=(1, 5000))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import Node
 
@@ -13,7 +15,8 @@ class BrokerMetrics:
     """What went to and came from one broker. A negative node id: a bootstrap server.
 
     Latencies are from a request to its answer, a Fetch's waiting included; `unanswered_count` counts requests whose
-    connection ended first.
+    connection ended first. `throttle_ms`: the pause that the broker asked for (KIP-219) and that is being kept, as it was
+    told; 0 where there is none.
     """
 
     node_id: int
@@ -27,12 +30,14 @@ class BrokerMetrics:
     latency_sum_ms: float = 0.0
     latency_max_ms: float = 0.0
     throttle_sum_ms: int = 0
+    throttle_ms: int = 0
 
 
 class Traffic:
     """Counts of one broker's connections."""
 
     __slots__ = (
+        "_throttles",
         "connection_count",
         "latency_max_ms",
         "latency_sum_ms",
@@ -48,6 +53,19 @@ class Traffic:
         self.connection_count = self.request_count = self.response_count = self.unanswered_count = 0
         self.sent_bytes = self.received_bytes = self.throttle_sum_ms = 0
         self.latency_sum_ms = self.latency_max_ms = 0.0
+        self._throttles: dict[object, int] = {}
+
+    @property
+    def throttle_ms(self) -> int:
+        """The longest pause that one of the connections keeps, as it was told."""
+        return max(self._throttles.values(), default=0)
+
+    def throttled(self, connection: object, told_ms: int) -> None:
+        """A connection keeps such a pause; 0: none any more."""
+        if told_ms:
+            self._throttles[connection] = told_ms
+        else:
+            self._throttles.pop(connection, None)
 
     def answered(self, taken_s: float) -> None:
         """A request was answered."""
@@ -75,8 +93,9 @@ class TrafficByBroker:
     def snapshot(self) -> tuple[BrokerMetrics, ...]:
         """All of them."""
         return tuple(
-            BrokerMetrics(
-                node.node_id, f"{node.host}:{node.port}", **{name: getattr(each, name) for name in each.__slots__}
-            )
+            BrokerMetrics(node.node_id, f"{node.host}:{node.port}", **{name: getattr(each, name) for name in _COUNTS})
             for node, each in self._traffic.items()
         )
+
+
+_COUNTS = tuple(field.name for field in fields(BrokerMetrics) if field.name not in {"node_id", "address"})

@@ -9,6 +9,7 @@ from evidence.world.network import feed
 
 from oncelog import Producer
 from oncelog.client.cluster.connection import BrokerVersions, Connection
+from oncelog.client.traffic import Traffic
 from oncelog.errors import Network, RequestTimedOut, UnsupportedVersion
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.api_versions import ApiVersion, ApiVersionsResponse
@@ -17,8 +18,8 @@ from oncelog.wire.messages.metadata import MetadataRequest, MetadataResponse
 from oncelog.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 
-async def opened(broker):
-    return await Connection.open(broker, "broker", 9092, "me", 1000)
+async def opened(broker, traffic=None):
+    return await Connection.open(broker, "broker", 9092, "me", 1000, traffic)
 
 
 def test_versions_are_the_highest_that_both_speak():
@@ -200,6 +201,47 @@ def test_a_broker_that_throttles_gets_nothing_more_for_that_time():
         assert 0.7 <= loop.time() - began < 0.8
         assert len(freed) == 1
         assert not connection.is_throttled(lambda: None)
+        connection.close()
+
+    run(work)
+
+
+def test_a_pause_of_minutes_is_kept_and_what_it_holds_up_says_so():
+    """After a minute the request left all the same, was not read, and went by a new connection: a quota that was none."""
+
+    async def work():
+        broker = ScriptedBroker()
+        traffic = Traffic()
+        connection = await opened(broker, traffic)
+        loop = asyncio.get_running_loop()
+        broker.script(ApiKey.METADATA, MetadataResponse(throttle_time_ms=400_000))
+        began = loop.time()
+        await connection.request(MetadataRequest(topics=None), timeout_ms=1000)
+        why = "Metadata could not be sent to .* within 1000 ms: a quota, the broker told a throttle of 400000 ms"
+        with pytest.raises(RequestTimedOut, match=why):
+            await connection.request(MetadataRequest(topics=None), timeout_ms=1000)
+        assert loop.time() - began < 1.5
+        assert traffic.throttle_ms == 400_000
+        await connection.request(MetadataRequest(topics=None), timeout_ms=500_000)
+        assert 400 <= loop.time() - began < 401
+        assert len(broker.requests(ApiKey.METADATA)) == 2
+        assert traffic.throttle_ms == 0
+        connection.close()
+
+    run(work)
+
+
+def test_a_pause_is_kept_where_the_transport_has_room_again_meanwhile():
+    async def work():
+        broker = ScriptedBroker()
+        connection = await opened(broker)
+        broker.script(ApiKey.METADATA, MetadataResponse(throttle_time_ms=700))
+        await connection.request(MetadataRequest(topics=None), timeout_ms=1000)
+        connection.pause_writing()
+        connection.resume_writing()
+        assert not connection.may_write
+        await asyncio.sleep(0.7)
+        assert connection.may_write
         connection.close()
 
     run(work)

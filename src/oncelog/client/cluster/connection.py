@@ -35,7 +35,7 @@ from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
-THROTTLE_MS_MAX = 60_000  # quotas are judged over seconds; who asks for days means something else
+THROTTLE_MS_MAX = 540_000  # Kafka's clients close what rests so long (connections.max.idle.ms), and come on by another
 
 
 @dataclass(frozen=True)
@@ -150,21 +150,32 @@ class Connection(asyncio.BufferedProtocol):
 
     async def refresh_versions(self, timeout_ms: int) -> BrokerVersions:
         """Ask again: features may have been changed since the connection was opened."""
-        while not self._may_write.is_set():
-            await self._may_write.wait()
+        if not self._may_write.is_set():
+            await self._until_may_write(timeout_ms, "ApiVersions")
         await self._agree_on_versions(timeout_ms)
         return self.versions
 
     async def request(
         self, message: Struct, *, version_min: int = 0, version_max: int = 32767, timeout_ms: int
     ) -> tuple[Any, int]:
-        """Send and wait: response and version used. Raises Network, RequestTimedOut, UnsupportedVersion."""
-        while not self._may_write.is_set():
-            await self._may_write.wait()
+        """Send and wait: response and version used. Raises Network, RequestTimedOut, UnsupportedVersion. What could not leave
+        within its time, a pause that the broker asked for included, was not sent."""
+        if not self._may_write.is_set():
+            await self._until_may_write(timeout_ms, APIS[type(message).KEY].name)
         answer, version = self.start_request(
             message, version_min=version_min, version_max=version_max, timeout_ms=timeout_ms
         )
         return await answer, version
+
+    async def _until_may_write(self, timeout_ms: int, what: str) -> None:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                while not self._may_write.is_set():
+                    await self._may_write.wait()
+        except TimeoutError as error:
+            told_ms = self._traffic.throttle_ms
+            because = f": a quota, the broker told a throttle of {told_ms} ms" if told_ms else ""
+            raise RequestTimedOut(f"{what} could not be sent to {self.name} within {timeout_ms} ms{because}") from error
 
     async def ask(self, message: Struct, *, version_min: int = 0, timeout_ms: int) -> tuple[Any, int]:
         """As `request`, also while requests are held back: for logging in."""
@@ -205,6 +216,7 @@ class Connection(asyncio.BufferedProtocol):
     def _throttle(self, duration_ms: int) -> None:
         """A quota was passed: nothing more is sent meanwhile, as the broker would not read it. Answers still come."""
         loop = asyncio.get_running_loop()
+        self._traffic.throttled(self, duration_ms)
         duration_ms = min(duration_ms, THROTTLE_MS_MAX)
         self._traffic.throttle_sum_ms += duration_ms
         self._throttled_until = max(self._throttled_until, loop.time() + duration_ms / 1000)
@@ -214,6 +226,7 @@ class Connection(asyncio.BufferedProtocol):
     def _unthrottle(self, until: float) -> None:
         if until < self._throttled_until and not self.is_closed:
             return  # a later answer prolonged it
+        self._traffic.throttled(self, 0)
         self._throttled_until = 0.0  # not asked of the clock: uvloop's timers may ring a little before their time
         if self._is_held and not self.is_closed:
             return
@@ -296,6 +309,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_closed:
             return
         self.is_closed = True
+        self._traffic.throttled(self, 0)
         self._may_write.set()
         if self._transport is not None:
             if reason is not None or self._is_full:  # it would be kept for as long as the broker does not read
@@ -357,7 +371,8 @@ class Connection(asyncio.BufferedProtocol):
             timer.cancel()
             if not left.done():
                 left.set_result(None)
-        self._unthrottle(self._throttled_until)
+        if self._throttled_until <= asyncio.get_running_loop().time():
+            self._unthrottle(self._throttled_until)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the next bytes belong. How many they may be is the event loop's guess, and says nothing."""
