@@ -502,6 +502,22 @@ def test_a_range_that_nothing_comes_of_ends_with_the_reason(
         holder.abort_transaction()
 
 
+def test_a_range_that_waits_for_a_quota_says_so(
+    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
+) -> None:
+    """It told of offsets only, which looked as if records were lost."""
+    admin.create_topics({"slow": 1})
+    admin.alter_client_quotas({"client-id": "slow"}, {"consumer_byte_rate": 1000.0})
+    for _ in range(2):
+        producer.send_and_wait("slow", bytes(9000), partition=0)
+    more = {"subscribe": "slow", "kafka.client.id": "slow", "kafkaConsumer.pollTimeoutMs": "1000"}
+    stream = reader(broker, **more)
+    parts = stream.partitions({"v": 1, "t": {"slow": {"0": 0}}}, {"v": 1, "t": {"slow": {"0": 2}}})
+    why = r"nothing came of slow-0 at offset 1 .*told a throttle of \d+ ms, so a quota holds it up"
+    with pytest.raises(errors.RequestTimedOut, match=why):
+        list(stream.read(parts[0]))
+
+
 def test_partitions_are_cut_to_records_and_count(
     broker: TestBroker, admin: sync.Admin, producer: sync.Producer
 ) -> None:

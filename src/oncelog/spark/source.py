@@ -136,11 +136,19 @@ class LogReader:
     def _nothing_came(
         self, consumer: sync.Consumer, where: TopicPartition, position: int, wanted: planning.OffsetRange
     ) -> errors.RequestTimedOut:
+        text = (
+            f"nothing came of {where} at offset {position} within {self.options.poll_timeout_ms} ms "
+            f"(kafkaConsumer.pollTimeoutMs), and the range ends at {wanted.end}: "
+        )
+        throttled = max(consumer.metrics().brokers, key=lambda each: each.throttle_ms)
+        if throttled.throttle_ms:  # nothing more is asked there: the answer would have to wait for it, too
+            return errors.RequestTimedOut(
+                f"{text}the broker at {throttled.address} told a throttle of {throttled.throttle_ms} ms, so a quota holds it up "
+                f"(`oncelog quotas list`: consumer_byte_rate, request_percentage)"
+            )
         ends = {level: consumer.end_offsets([where], isolation_level=level)[where] for level in ISOLATION_LEVELS}
         return errors.RequestTimedOut(
-            f"nothing came of {where} at offset {position} within {self.options.poll_timeout_ms} ms "
-            f"(kafkaConsumer.pollTimeoutMs), and the range ends at {wanted.end}: its last stable offset is "
-            f"{ends['read_committed']}, its end {ends['read_uncommitted']}"
+            f"{text}its last stable offset is {ends['read_committed']}, its end {ends['read_uncommitted']}"
         )
 
     def _after_a_loss(
