@@ -231,6 +231,27 @@ def test_a_pause_of_minutes_is_kept_and_what_it_holds_up_says_so():
     run(work)
 
 
+def test_who_waits_for_a_pause_hears_of_its_connections_end():
+    """A producer whose broker went away and came back sent nothing before the pause of the former connection was over."""
+
+    async def work():
+        broker = ScriptedBroker()
+        loop = asyncio.get_running_loop()
+        async with Producer(bootstrap_servers=BOOTSTRAP, host=broker.host(), enable_idempotence=False) as producer:
+            broker.script(ApiKey.PRODUCE, lambda message: throttled(message, 100_000))
+            await producer.send_and_wait("t", value=b"1", partition=0)
+            waiting = await producer.send("t", value=b"2", partition=0)
+            await asyncio.sleep(1)
+            assert not waiting.done()
+            for pipe in broker.pipes:
+                pipe.close()
+            began = loop.time()
+            await waiting
+            assert loop.time() - began < 1
+
+    run(work)
+
+
 def test_a_pause_is_kept_where_the_transport_has_room_again_meanwhile():
     async def work():
         broker = ScriptedBroker()
@@ -286,8 +307,8 @@ def test_a_throttled_producer_waits_and_goes_on():
     run(work)
 
 
-def throttled(message):
+def throttled(message, throttle_ms=2_000):
     result = PartitionProduceResponse(index=0, base_offset=0)
     topic = message.topic_data[0]
     responses = [TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[result])]
-    return ProduceResponse(responses=responses, throttle_time_ms=2_000)
+    return ProduceResponse(responses=responses, throttle_time_ms=throttle_ms)

@@ -105,6 +105,32 @@ def test_async_for_gives_back_the_record_that_failed(tmp_path):
     run(main())
 
 
+def test_a_stop_says_what_became_of_records_however_long_a_quota_holds_up_the_next(tmp_path, caplog):
+    """It waited for the pause of the last fetch, then for that of the next one, and gave up with nothing said."""
+
+    async def main():
+        async with World(tmp_path) as world:
+            async with world.admin() as admin:
+                await admin.alter_client_quotas({"client-id": "slow"}, {"consumer_byte_rate": 1.0})
+            slow = world.consumer(share_acknowledgement_mode="explicit", client_id="slow")
+            async with slow:
+                records = await slow.poll(20_000)
+                assert any(each.throttle_ms for each in slow._cluster.traffic.snapshot())
+                for record in records[:4]:
+                    slow.acknowledge(record)
+                commit = asyncio.ensure_future(slow.commit())
+                await asyncio.sleep(0)
+                assert slow._acknowledging
+                slow.acknowledge(records[4])
+            assert await commit == {}
+            async with world.consumer() as consumer:
+                again = await consumer.poll(20_000)
+                assert [(each.offset, each.delivery_count) for each in again] == [(offset, 2) for offset in range(5, 10)]
+        assert "no answer while the share consumer stopped" not in caplog.text
+
+    run(main())
+
+
 def test_each_record_can_be_said_something_of(tmp_path):
     async def main():
         async with World(tmp_path) as world, world.consumer(share_acknowledgement_mode="explicit") as consumer:

@@ -232,6 +232,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         if not self._is_full:
             self._may_write.set()
+        self._tell_free()
+
+    def _tell_free(self) -> None:
         waiting, self._when_free = self._when_free, {}
         for each in waiting:
             each()
@@ -326,6 +329,7 @@ class Connection(asyncio.BufferedProtocol):
         for end, timer in ends:
             timer.cancel()
             _fail(end, reason or Network(f"the connection to {self.name} was closed"))
+        self._tell_free()  # a pause ends with its connection, as in Kafka's clients
 
     # -- asyncio.Protocol
 

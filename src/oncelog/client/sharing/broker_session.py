@@ -19,6 +19,7 @@ from oncelog.wire.messages import share_fetch as fetching
 from oncelog.wire.record_batch import batches
 
 LANE = "share"
+LAST_LANE = "share-end"
 RENEWS_SINCE_VERSION = 2
 Refused = Callable[[TopicPartition, KafkaError], None]
 
@@ -45,7 +46,9 @@ class BrokerSession:
         self._name_of, self._refused = name_of, refused
         self._state = SessionState()
         self._turn = asyncio.Lock()
-        self._is_saying = False
+        self._lane = LANE
+        self._is_saying = self._is_ending = False
+        self._may_go_on = asyncio.Event()
 
     @property
     def has_news(self) -> bool:
@@ -55,6 +58,9 @@ class BrokerSession:
     async def fetch(self, wanted: Iterable[Partition], max_wait_ms: int, records_max: int) -> list[ShareRecord]:
         """Say what became of records, and get more. Raises KafkaError; then nothing more is known of what it had."""
         async with self._turn:
+            await self._until_it_may_leave()
+            if self._is_ending:
+                return []
             if self._state.is_open:
                 await self._renew()
             said = self._take_said() if self._state.is_open else {}
@@ -92,12 +98,30 @@ class BrokerSession:
         async with self._turn:
             if not self._state.is_open:
                 return
+            await self._until_it_may_leave()
             await self._renew()
             said = self._take_said()
             if said or is_last:
                 await self._say(said, is_last=is_last)
             if is_last:
                 self._state.lost()
+
+    def begin_to_end(self) -> None:
+        """Nothing more is fetched, and no pause is waited for that the broker asked for: it was for what is read. A connection
+        of its own says what is left to say; who has the session counts for the broker, not the connection."""
+        self._is_ending = True
+        self._may_go_on.set()
+
+    async def _until_it_may_leave(self) -> None:
+        """Before anything is taken of what is to be said. Raises Network, RequestTimedOut."""
+        connection = await self._cluster.connection(self.node, self._lane)
+        while connection.is_throttled(self._may_go_on.set):
+            if self._is_ending:
+                self._lane = LAST_LANE
+                return
+            await self._may_go_on.wait()
+            self._may_go_on.clear()
+            connection = await self._cluster.connection(self.node, self._lane)
 
     async def _renew(self) -> None:
         renewed = {
@@ -141,7 +165,7 @@ class BrokerSession:
                 request,
                 version_min=version_min,
                 timeout_ms=self._config.request_timeout_ms + wait_ms,
-                lane=LANE,
+                lane=self._lane,
             )
             if response.error_code:
                 raise error_for(response.error_code, f"share session with broker {self.node.node_id}")

@@ -150,6 +150,8 @@ class ShareConsumer:
             await self._cluster.close()
 
     async def _say_goodbye(self) -> None:
+        for session in self._sessions.values():
+            session.begin_to_end()
         if self._fetches:
             await asyncio.wait(self._fetches.values())
         for session in self._sessions.values():
