@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.consumer.membership import SAYS_ALL_EVERY, ConsumerMembership, Heard, MemberIdentity
+from oncelog.core.consumer.membership import ASKED_SOON, SAYS_ALL_EVERY, ConsumerMembership, Heard, MemberIdentity
 from oncelog.errors import ErrorCode
 from oncelog.wire.messages.consumer_group_heartbeat import (
     Assignment,
@@ -48,6 +48,28 @@ def joined(**identity):
     made.request()
     assert made.heard(answer(2, {T: [0, 1]})) is Heard.ASSIGNED
     return made
+
+
+def test_who_came_and_was_given_nothing_asks_soon_and_not_for_ever():
+    """A broker resolves a pattern, or gathers members, behind its answer: each waited for the interval of five seconds."""
+    made = member()
+    made.subscribe((), "t.*")
+    made.request()
+    assert not made.must_ask_soon, "it has no answer yet"
+    count = 0
+    made.heard(answer(1))
+    while made.must_ask_soon:
+        made.request()
+        made.heard(answer(1, {}))
+        count += 1
+    assert count == ASKED_SOON
+    made.subscribe(("t",), None)
+    made.request()
+    made.heard(answer(2))
+    assert made.must_ask_soon
+    made.request()
+    made.heard(answer(3, {T: [0]}))
+    assert not made.must_ask_soon
 
 
 def test_a_join_says_everything_and_owns_nothing():

@@ -170,7 +170,7 @@ class ConsumerProtocol:
                 self.machine.unanswered()
                 pause_ms = self._failed(error, backoff.next_ms())
                 continue
-            if heard is Heard.LATER:
+            if heard is Heard.LATER or self.machine.must_ask_soon:
                 pause_ms = backoff.next_ms()
             else:
                 backoff.reset()

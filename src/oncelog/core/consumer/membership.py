@@ -9,6 +9,9 @@ any more. A member that was fenced owns nothing once the application has let go,
 The join of a static member whose answer was lost cannot be repeated: its name is owned then, be it by itself
 (UNRELEASED_INSTANCE_ID, also Apache Kafka's answer). So it gives the name back, as a member that leaves does, and joins anew;
 if the name is another one's the broker refuses that, and the application hears of it.
+
+What a member is to read, the broker may find out behind its answer: it resolves a pattern, or gathers members for a moment. So a
+member that came and was given nothing asks a few times more before the broker's interval, which is five seconds.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from oncelog.wire.messages.consumer_group_heartbeat import (
 )
 
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = 0, -1, -2
+ASKED_SOON = 5  # heartbeats behind the one that joined, or subscribed anew: with Kafka's pauses 2.5 s in all
 SAYS_ALL_EVERY = 10  # heartbeats; who says everything hears the whole assignment
 
 Partitions = Mapping[bytes, frozenset[int]]  # topic id -> partitions
@@ -89,6 +93,7 @@ class ConsumerMembership:
         self._pattern: str | None = None
         self._told: _Told | None = None
         self._telling: _Told | None = None
+        self._soon_left = 0  # heartbeats that may come before their time
         self._since_all = 0  # requests since one that said everything
         self._join_is_unheard = self._must_release = False  # of a static member: see above
 
@@ -136,6 +141,11 @@ class ConsumerMembership:
             return False
         return self._told is None or self._told != self._now()
 
+    @property
+    def must_ask_soon(self) -> bool:
+        """Whether the next heartbeat should come before its time: the member has just come, and was given nothing yet."""
+        return self.is_joined and not self.assigned and self._soon_left > 0
+
     def request(self) -> ConsumerGroupHeartbeatRequest:
         """The next heartbeat; a join where the member has no epoch."""
         assert not self.is_fenced
@@ -145,6 +155,8 @@ class ConsumerMembership:
         self._telling = now
         if self._must_release:
             return self.leave_request()
+        is_new = is_join or (told is not None and (told.topics, told.pattern) != (now.topics, now.pattern))
+        self._soon_left = ASKED_SOON if is_new else max(self._soon_left - 1, 0)
         says_all = is_join or told is None or self._since_all + 1 >= SAYS_ALL_EVERY
         self._since_all = 0 if says_all else self._since_all + 1
         identity = self.identity

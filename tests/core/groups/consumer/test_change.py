@@ -87,6 +87,16 @@ def test_a_known_pattern_counts_at_once_and_goes_with_its_last_member(shell):
     assert group.regexes == {}
 
 
+def test_a_pattern_is_resolved_at_once_where_the_group_has_no_other_any_more(shell):
+    """It waited for the ten seconds between two looks, though its last member, and what was found for it, had gone."""
+    shell.beat("m", 0, regex="t.*")
+    shell.beat("m", 1)
+    shell.beat("m", -1)
+    shell.advance(1)
+    epoch = shell.beat("n", 0, regex="t.*").member_epoch
+    assert shell.held(shell.beat("n", epoch)) == {"t": [0, 1]}
+
+
 def test_new_topics_are_seen_ten_seconds_later(shell):
     shell.beat("m", 0, regex="t.*")
     shell.beat("m", 1)
