@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Iterator
 
+from evidence.torture.ends import cancelled_ends
 from evidence.torture.run import (
     Findings,
     cancelled,
@@ -39,8 +40,10 @@ def broker(bootstrap: str | None) -> Iterator[str]:
 async def torture(
     bootstrap: str, names: list[str], first: int, seeds: int, seconds: float, *, only: bool = False
 ) -> Findings:
-    """Every client with every seed, until the time is over; findings are told as they come."""
+    """Every client's start and stop, then every client with every seed until the time is over; findings are told soon."""
     findings, told_count = Findings(), 0
+    for name in names:
+        await cancelled_ends(bootstrap, name, findings)
     ends = time.monotonic() + seconds
     for seed in range(first, first + seeds):
         if time.monotonic() > ends:

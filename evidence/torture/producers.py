@@ -87,10 +87,13 @@ class ProducerSubject:
         }
 
     async def unstarted(self, bootstrap: str) -> Producer:
-        return Producer(bootstrap_servers=bootstrap, **CONFIG, **TIMES)
+        self._bootstrap = bootstrap
+        return self.again()
+
+    def again(self) -> Producer:
+        return Producer(bootstrap_servers=self._bootstrap, **CONFIG, **TIMES)
 
     async def start(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
         async with Admin(bootstrap_servers=bootstrap) as admin:
             await admin.create_topics([self.topic, self.other])
         self.client = await self.unstarted(bootstrap)
@@ -138,8 +141,9 @@ class TransactionalSubject(ProducerSubject):
             "abort_transaction": ((), {}),
         }
 
-    async def unstarted(self, bootstrap: str) -> Producer:
-        return Producer(bootstrap_servers=bootstrap, transactional_id=self.topic, **self._more(), **CONFIG, **TIMES)
+    def again(self) -> Producer:
+        more = {**self._more(), **CONFIG, **TIMES}
+        return Producer(bootstrap_servers=self._bootstrap, transactional_id=self.topic, **more)
 
     def _more(self) -> dict[str, Any]:
         return {"transaction_timeout_ms": 600_000}  # nothing ends by itself while somebody looks

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import gc
 import inspect
 import logging
 import random
@@ -147,7 +148,7 @@ async def cancelled_starts(bootstrap: str, name: str, seed: int, findings: Findi
     """A start that is cancelled leaves nothing, whether a stop follows or not."""
     rng = random.Random(f"starts {name} {seed}")
     strike = Strike({int(rng.expovariate(0.2))}, is_late=rng.random() < 0.5)
-    async with _nothing_left(name, findings) as what, asyncio.timeout(HANGS_S):
+    async with nothing_left(name, findings) as what, asyncio.timeout(HANGS_S):
         client = await SUBJECTS[name]().unstarted(bootstrap)
         what[0] = f"{name}: start {strike}, seed {seed}"
         with contextlib.suppress(asyncio.CancelledError):
@@ -161,7 +162,7 @@ async def cancelled_process(bootstrap: str, seed: int, findings: Findings) -> No
     """Two lives of `oncelog.process` that are cancelled at a drawn wait, and one that is not: each record once."""
     rng = random.Random(f"process {seed}")
     copying = Copying()
-    async with _nothing_left("process", findings) as what, asyncio.timeout(10 * HANGS_S):
+    async with nothing_left("process", findings) as what, asyncio.timeout(10 * HANGS_S):
         await copying.start(bootstrap)
         for _ in range(2):
             strike = Strike({rng.randrange(WAITS_OF_A_PROCESS)}, is_late=rng.random() < 0.5)
@@ -183,7 +184,7 @@ async def wrong_options(bootstrap: str, seed: int, count: int, findings: Finding
         right = {"bootstrap_servers": bootstrap, "default_api_timeout_ms": 200, "request_timeout_ms": 200}
         findings.argument_count += 1
         told_call = f"{kind.__name__}({option.name}={told(wrong)})"
-        async with _nothing_left(told_call, findings), asyncio.timeout(HANGS_S):
+        async with nothing_left(told_call, findings), asyncio.timeout(HANGS_S):
             try:
                 client = kind(**{**right, option.name: wrong})
             except OncelogError:
@@ -218,7 +219,7 @@ async def _with_client(
 ) -> None:
     """Start one, torture it, stop it; whatever is left of it is a finding."""
     subject: Subject = SUBJECTS[name]()
-    async with _nothing_left(name, findings) as what, asyncio.timeout(10 * HANGS_S):
+    async with nothing_left(name, findings) as what, asyncio.timeout(10 * HANGS_S):
         await subject.start(bootstrap)
         try:
             await torture(subject, what)
@@ -228,9 +229,12 @@ async def _with_client(
 
 
 @asynccontextmanager
-async def _nothing_left(name: str, findings: Findings) -> AsyncIterator[list[str]]:
-    """Any error, what clients log as their own mistake, tasks and sockets that are left: findings under the given text."""
-    what = [name]
+async def nothing_left(name: str, findings: Findings) -> AsyncIterator[list[str]]:
+    """Any error, what clients log as their own mistake or the loop tells (an exception that was never retrieved), tasks and
+    sockets that are left: findings under the given text."""
+    what, loop = [name], asyncio.get_running_loop()
+    told_of_loop, former = list[str](), loop.get_exception_handler()
+    loop.set_exception_handler(lambda _, told: told_of_loop.append(f"{told['message']} ({told.get('exception')!r})"))
     told_errors, logger = _Told(), logging.getLogger("oncelog.client")
     before, open_before = asyncio.all_tasks(), _open_sockets()
     logger.addHandler(told_errors)
@@ -242,6 +246,10 @@ async def _nothing_left(name: str, findings: Findings) -> AsyncIterator[list[str
         logger.removeHandler(told_errors)
     for _ in range(5):  # closed transports let go of their sockets
         await asyncio.sleep(0)
+    gc.collect()  # what nobody retrieved is told where it is collected
+    loop.set_exception_handler(former)
+    for line in told_of_loop:
+        findings.add(what[0], f"the loop tells: {line}")
     for line in told_errors.lines:
         findings.add(what[0], f"logged: {line}")
     for task in asyncio.all_tasks() - before:

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from evidence.torture.producers import PRODUCERS
 from evidence.world.pausing_database import PausingDatabase
-from oncelog import Admin, Consumer, OffsetAndMetadata, Producer, TopicPartition
+from oncelog import Admin, Consumer, OffsetAndMetadata, Producer, ShareConsumer, TopicPartition
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
 from oncelog.errors import WakeupError
 from oncelog.recipes import DualWriter
@@ -39,6 +39,9 @@ class Subject(Protocol):
 
     async def start(self, bootstrap: str) -> None:
         """Make and start it."""
+
+    def again(self) -> Any:
+        """Another client with the same ids, not started."""
 
     def work(self, name: str) -> Awaitable[Any]:
         """A right call, for what waits."""
@@ -103,10 +106,14 @@ class ConsumerSubject:
         await self.use()
 
     async def unstarted(self, bootstrap: str) -> Consumer:
+        self._bootstrap = bootstrap
+        return self.again()
+
+    def again(self) -> Consumer:
         config = {
             name: f"{value}-{self.topic}" if name == "group_id" else value for name, value in self._config.items()
         }
-        return Consumer(self.topic, bootstrap_servers=bootstrap, **config)
+        return Consumer(self.topic, bootstrap_servers=self._bootstrap, **config)
 
     def work(self, name: str) -> Awaitable[Any]:
         arguments, named = self.calls[name]
@@ -129,6 +136,58 @@ class ConsumerSubject:
             if [record.value for record in await client.poll(50)] == [b"0"]:
                 return ""
         return "its record is not read any more"
+
+    async def stop(self) -> None:
+        await self.client.stop()
+
+
+class ShareSubject:
+    """A member of a share group; `use` writes a record, which comes."""
+
+    is_stop_cancelled = False
+
+    def __init__(self) -> None:
+        self.topic = f"torture-share-{uuid4()}"
+        self._values = itertools.count()
+        self.calls: dict[str, Arguments] = {
+            "poll": ((), {"timeout_ms": 20}),
+            "commit": ((), {}),
+            "subscribe": (([self.topic],), {}),
+        }
+
+    async def start(self, bootstrap: str) -> None:
+        async with Admin(bootstrap_servers=bootstrap) as admin:
+            await admin.create_topics([self.topic])
+            group = ConfigResource("group", self.topic)
+            await admin.alter_configs({group: {"share.auto.offset.reset": "earliest"}})
+        self.client = await self.unstarted(bootstrap)
+        await self.client.start()
+        await self.use()
+
+    async def unstarted(self, bootstrap: str) -> ShareConsumer:
+        self._bootstrap = bootstrap
+        return self.again()
+
+    def again(self) -> ShareConsumer:
+        return ShareConsumer(
+            self.topic, group_id=self.topic, bootstrap_servers=self._bootstrap, fetch_max_wait_ms=50, **CONFIG
+        )
+
+    def work(self, name: str) -> Awaitable[Any]:
+        arguments, named = self.calls[name]
+        call: Awaitable[Any] = getattr(self.client, name)(*arguments, **named)
+        return call
+
+    async def use(self) -> str:
+        """A new record comes; those that a cancelled poll had may come before it."""
+        value = b"%d" % next(self._values)
+        async with Producer(bootstrap_servers=self._bootstrap) as producer:
+            await producer.send_and_wait(self.topic, value, partition=0)
+        self.client.subscribe([self.topic])
+        for _ in range(200):
+            if value in [record.value for record in await self.client.poll(50)]:
+                return ""
+        return "its record does not come"
 
     async def stop(self) -> None:
         await self.client.stop()
@@ -211,7 +270,11 @@ class AdminSubject:
         await self.client.create_topics([self.topic])
 
     async def unstarted(self, bootstrap: str) -> Admin:
-        return Admin(bootstrap_servers=bootstrap, **CONFIG)
+        self._bootstrap = bootstrap
+        return self.again()
+
+    def again(self) -> Admin:
+        return Admin(bootstrap_servers=self._bootstrap, **CONFIG)
 
     def work(self, name: str) -> Awaitable[Any]:
         arguments, named = self.calls[name]
@@ -251,9 +314,9 @@ class DualWriterSubject:
     async def unstarted(self, bootstrap: str) -> DualWriter[sqlite3.Connection]:
         self._bootstrap = bootstrap
         self.database = PausingDatabase()
-        return self._new_writer()
+        return self.again()
 
-    def _new_writer(self) -> DualWriter[sqlite3.Connection]:
+    def again(self) -> DualWriter[sqlite3.Connection]:
         return DualWriter(
             self.database,
             transactional_id=self.topic,
@@ -284,7 +347,7 @@ class DualWriterSubject:
     async def stop(self) -> None:
         await self.client.stop()
         assert not self.database.connection.in_transaction, "the database's transaction is open"
-        async with self._new_writer():
+        async with self.again():
             pass  # what a cancelled end left is completed by the next instance, as after any end
         rows = [value for (value,) in self.database.connection.execute("SELECT value FROM written ORDER BY value")]
         await self.database.close()
@@ -312,6 +375,11 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "consumer in transaction order": lambda: ConsumerSubject(order="transaction", isolation_level="read_committed"),
     "member (classic)": lambda: ConsumerSubject(group_id="group"),
     "member (consumer)": lambda: ConsumerSubject(group_id="group", group_protocol="consumer"),
+    "static member (classic)": lambda: ConsumerSubject(group_id="group", group_instance_id="one"),
+    "static member (consumer)": lambda: ConsumerSubject(
+        group_id="group", group_protocol="consumer", group_instance_id="one"
+    ),
+    "share member": ShareSubject,
     **PRODUCERS,
     "dual writer": DualWriterSubject,
     "dual writer that waits": lambda: DualWriterSubject(wait_for_completion=True),

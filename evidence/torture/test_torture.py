@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+from collections.abc import Iterator
 
 import pytest
 
+from evidence.torture import ends
+from evidence.torture.ends import cancelled_ends
 from evidence.torture.producers import PRODUCERS, Written
 from evidence.torture.run import (
     Findings,
@@ -19,13 +22,27 @@ from evidence.torture.run import (
 )
 from evidence.torture.strike import Strike
 from evidence.torture.subjects import SUBJECTS, DualWriterSubject, left_out
-from oncelog import Admin, Consumer, Producer
+from oncelog import Admin, Consumer, Producer, ShareConsumer
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import DualWrite, Effect
+from oncelog.errors import Network
 from oncelog.recipes import DualWriter
 from oncelog.testing import TestBroker
 
 WAITS_OF_A_TRANSACTION = 12
+AT_ONCE = {
+    "group.consumer.assignment.interval.ms": "0",
+    "group.share.assignment.interval.ms": "0",
+    "group.share.heartbeat.interval.ms": "100",
+    "group.share.min.heartbeat.interval.ms": "100",
+}
+
+
+@pytest.fixture(scope="module")
+def quick_broker() -> Iterator[TestBroker]:
+    """Groups are shared out at once: a wait is somebody's mistake."""
+    with TestBroker(AT_ONCE) as broker:
+        yield broker
 
 
 @pytest.mark.parametrize("name", SUBJECTS)
@@ -41,6 +58,16 @@ def test_a_client_stands_it(name: str, oncelog_broker: TestBroker) -> None:
     asyncio.run(torture())
     assert findings.found == []
     assert findings.cancellation_count + findings.argument_count > 5
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_a_start_and_a_stop_may_be_cancelled_anywhere_and_a_successor_works_at_once(
+    name: str, quick_broker: TestBroker
+) -> None:
+    findings = Findings()
+    asyncio.run(cancelled_ends(quick_broker.bootstrap_servers, name, findings))
+    assert findings.found == []
+    assert findings.cancellation_count >= 2
 
 
 def test_wrong_options_are_refused_or_do_no_harm(oncelog_broker: TestBroker) -> None:
@@ -128,6 +155,8 @@ def test_no_public_call_is_left_out() -> None:
     detached = {"detach_transaction"}  # an end: another process goes on
     named = {"transaction"}  # `put` is one
     assert left_out(Producer, *(SUBJECTS[name]() for name in PRODUCERS)) <= own | detached | named
+    of_its_own = {"acknowledge"}  # of a record
+    assert left_out(ShareConsumer, SUBJECTS["share member"]()) == of_its_own
     assert left_out(DualWriter, SUBJECTS["dual writer"]()) == {"transaction"}  # `put` is one
 
 
@@ -173,3 +202,29 @@ def test_what_is_left_running_is_noticed(oncelog_broker: TestBroker, monkeypatch
     asyncio.run(torture())
     assert any("left running: oncelog-metadata" in each for each in findings.found)
     assert any("left open: " in each for each in findings.found)
+
+
+def test_an_error_that_nobody_retrieves_is_noticed(oncelog_broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    stop, findings = Admin.stop, Findings()
+
+    async def forgets(admin: Admin) -> None:
+        asyncio.get_running_loop().create_future().set_exception(Network("nobody hears of it"))
+        await stop(admin)
+
+    monkeypatch.setattr(Admin, "stop", forgets)
+    asyncio.run(cancelled_ends(oncelog_broker.bootstrap_servers, "admin", findings))
+    assert any("exception was never retrieved" in each and "stop cancelled at wait" in each for each in findings.found)
+
+
+def test_a_member_that_stays_behind_its_stop_is_noticed(
+    quick_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silently(_: Consumer) -> None:
+        pass
+
+    findings = Findings()
+    monkeypatch.setattr(ends, "HANGS_S", 1.0)
+    monkeypatch.setattr(ends, "WAITS_MAX", 1)
+    monkeypatch.setattr(Consumer, "_say_goodbye", silently)
+    asyncio.run(cancelled_ends(quick_broker.bootstrap_servers, "member (classic)", findings))
+    assert any("its successor: it does not work at once" in each for each in findings.found)

@@ -502,9 +502,7 @@ def test_a_range_that_nothing_comes_of_ends_with_the_reason(
         holder.abort_transaction()
 
 
-def test_a_range_that_waits_for_a_quota_says_so(
-    broker: TestBroker, admin: sync.Admin, producer: sync.Producer
-) -> None:
+def test_a_range_that_waits_for_a_quota_says_so(broker: TestBroker, admin: sync.Admin, producer: sync.Producer) -> None:
     """It told of offsets only, which looked as if records were lost."""
     admin.create_topics({"slow": 1})
     admin.alter_client_quotas({"client-id": "slow"}, {"consumer_byte_rate": 1000.0})

@@ -125,7 +125,9 @@ def test_a_stop_says_what_became_of_records_however_long_a_quota_holds_up_the_ne
             assert await commit == {}
             async with world.consumer() as consumer:
                 again = await consumer.poll(20_000)
-                assert [(each.offset, each.delivery_count) for each in again] == [(offset, 2) for offset in range(5, 10)]
+                assert [(each.offset, each.delivery_count) for each in again] == [
+                    (offset, 2) for offset in range(5, 10)
+                ]
         assert "no answer while the share consumer stopped" not in caplog.text
 
     run(main())
