@@ -95,7 +95,7 @@ MEANINGS = {
     "compression_lz4_level": "with lz4: 1 to 17, slow from 3 on (Kafka's default is 9); 0: its own default, fast",
     "compression_zstd_level": "with zstd: -131072 (fast) to 22 (small)",
     "max_request_size": "the largest record, and the largest request, in bytes",
-    "max_block_ms": "how long a call waits for room, metadata or the end of a transaction; and the start of a transactional producer, which connects and fences",
+    "max_block_ms": "how long a call waits for room, metadata, the end of a transaction, the start of a transactional producer",
     "delivery_timeout_ms": "how long a record may take until its outcome is told",
     "retries": "how often a batch is sent again; `delivery_timeout_ms` is the better bound",
     "max_in_flight_requests_per_connection": "Produce requests under way to one broker; 1 to 5 with idempotence",

@@ -219,7 +219,7 @@ def test_an_error_that_nobody_retrieves_is_noticed(oncelog_broker: TestBroker, m
 def test_a_member_that_stays_behind_its_stop_is_noticed(
     quick_broker: TestBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def silently(_: Consumer) -> None:
+    async def silently(_: Consumer, __: float) -> None:
         pass
 
     findings = Findings()

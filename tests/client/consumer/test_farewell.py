@@ -9,7 +9,7 @@ from evidence.world.client import run
 
 from oncelog import RebalanceListener, TopicPartition, errors
 from oncelog.wire.api import ApiKey
-from tests.client.consumer.test_rebalances import PROTOCOLS, Group, Listener, polled
+from tests.client.consumer.test_rebalances import CONSUMER, COOPERATIVE, PROTOCOLS, Group, Listener, polled
 
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 BY_HAND = {"enable_auto_commit": False}
@@ -248,5 +248,78 @@ def test_a_listener_may_stop_the_consumer_that_is_being_stopped(group, caplog):
         assert listener.names() == ["assigned", "revoked"]
         assert commits_and_leaves(group) == ["leave"]
         assert "no answer" not in caplog.text
+
+    run(work)
+
+
+@pytest.mark.parametrize("is_told_by", [errors.ErrorCode.ILLEGAL_GENERATION, errors.ErrorCode.REBALANCE_IN_PROGRESS])
+def test_what_is_committed_at_the_end_of_a_rebalance_half_done_is_stored_in_the_next_generation(is_told_by):
+    """It was refused, as by Apache's client, and records came twice: a cooperative member keeps what it reads meanwhile."""
+
+    async def work():
+        group = Group(COOPERATIVE)
+
+        def store(message):
+            is_refused = message.generation_id_or_member_epoch != group.broker.generation_id
+            return group.broker._offset_commit(message, is_told_by if is_refused else 0)
+
+        async def commit():
+            await c.commit()
+
+        group.fill(0, 3)
+        group.broker.script(ApiKey.OFFSET_COMMIT, *[store] * 9)
+        async with group.member(**BY_HAND) as c:
+            c.subscribe(["t"], listener=Listener(revoked=commit))
+            await polled(c)
+            current = group.broker.generation_id
+            group.give(ZERO)
+            group.broker.delay_s[ApiKey.SYNC_GROUP] = 5
+            await polled(c)
+            assert group.broker.generation_id == current + 1
+        assert group.commits() == [(current, {0: 3, 1: 0}), (current + 1, {0: 3, 1: 0})]
+        assert commits_and_leaves(group) == ["commit", "commit", "leave"]
+
+    run(work)
+
+
+def test_a_join_that_does_not_end_is_not_waited_for_to_the_end_of_a_stop(caplog):
+    async def work():
+        group = Group(COOPERATIVE)
+
+        async def commit():
+            with pytest.raises(errors.IllegalGeneration):
+                await c.commit()
+
+        async with group.member(**BY_HAND) as c:
+            c.subscribe(["t"], listener=Listener(revoked=commit))
+            await polled(c)
+            group.give(ZERO)
+            group.broker.delay_s[ApiKey.SYNC_GROUP] = 50
+            await polled(c)
+            group.broker.script(ApiKey.OFFSET_COMMIT, errors.ErrorCode.ILLEGAL_GENERATION)
+            await c.stop(4000)
+        assert commits_and_leaves(group) == ["commit", "leave"]
+        assert "while the consumer stopped" not in caplog.text
+
+    run(work)
+
+
+def test_a_commit_at_the_end_whose_epoch_grew_meanwhile_is_stored():
+    """What a listener committed at the end was repeated with the epoch that was refused."""
+
+    async def work():
+        group = Group(CONSUMER)
+
+        async def commit():
+            group.broker.script(ApiKey.OFFSET_COMMIT, errors.ErrorCode.STALE_MEMBER_EPOCH)
+            group.broker.member_epoch += 1
+            await c.commit()
+
+        group.fill(0, 3)
+        async with group.member(**BY_HAND) as c:
+            c.subscribe(["t"], listener=Listener(revoked=commit))
+            await polled(c)
+        (former, _), (epoch, offsets) = group.commits()
+        assert (epoch, offsets) == (former + 1, {0: 3, 1: 0})
 
     run(work)

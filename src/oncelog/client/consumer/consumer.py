@@ -159,7 +159,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
     async def _end(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s) as whole:
-                await self._say_goodbye()
+                await self._say_goodbye(timeout_s)
         except TimeoutError:
             if not whole.expired():
                 raise  # a listener's
@@ -173,8 +173,9 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             for interceptor in self._interceptors:
                 interceptor.close()
 
-    async def _say_goodbye(self) -> None:
+    async def _say_goodbye(self, timeout_s: float) -> None:
         if self._is_started and self._config.group_id is not None:
+            self._stop_timeout_s = timeout_s
             if self._config.enable_auto_commit:
                 await self._commit_quietly(self._positions_done_with())
             await self._say_farewell()

@@ -21,7 +21,7 @@ from oncelog.client.consumer.farewell import Farewell, Listening, begin, end, fa
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor
-from oncelog.errors import IllegalState, KafkaError, StaleMemberEpoch
+from oncelog.errors import IllegalGeneration, IllegalState, KafkaError, RebalanceInProgress, StaleMemberEpoch
 from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
 from oncelog.lazy_dataclass import dataclass
@@ -95,6 +95,7 @@ class GroupPart:
     _assigned_by_hand: bool
     _is_started: bool
     _is_stopped: bool
+    _stop_timeout_s: float
     _is_in_listener: bool
     _being_revoked: set[TopicPartition]
     _leaving: set[asyncio.Task[None]]
@@ -435,12 +436,14 @@ class GroupPart:
         *,
         passes_over_deleted: bool = False,
     ) -> None:
-        """Within `one_deadline`. KIP-848: the member's epoch may have grown meanwhile; it is still the same member."""
+        """Within `one_deadline`. KIP-848: the member's epoch may have grown meanwhile; it is still the same member. So is, at the
+        end, a cooperative one whose join is under way: no partition that it holds is another's in the new generation."""
+        group = self.group_metadata()
         for retries_left in reversed(range(STALE_EPOCH_RETRIES + 1)):
             try:
                 await commit_offsets(
                     self._cluster,
-                    self.group_metadata(),
+                    group,
                     positions,
                     by_topic_id=True,
                     passes_over_deleted=passes_over_deleted,
@@ -453,6 +456,31 @@ class GroupPart:
                 await self._protocol.next_answer(min(STALE_EPOCH_WAIT_S, deadline.left_ms / 1000))
                 if self._protocol.lost:
                     raise
+                group = self._protocol.metadata() if self._says_goodbye else self.group_metadata()
+            except (IllegalGeneration, RebalanceInProgress):
+                joined = await self._joined_at_the_end(deadline) if retries_left else None
+                if joined is None or joined == group:
+                    raise
+                group = joined
+
+    @property
+    def _says_goodbye(self) -> bool:
+        """Whether a stop goes on, and the member is still the one that its listener knows: it leaves behind it."""
+        return self._is_stopped and not self._leaving
+
+    async def _joined_at_the_end(self, deadline: Deadline) -> GroupMetadata | None:
+        """The generation of a join that was under way when the consumer was stopped; it is waited for half of the stop's time."""
+        membership = self._membership
+        if membership is None or not membership.is_cooperative or not self._says_goodbye:
+            return None
+        if membership.is_joining:
+            try:
+                if not await membership.joined(min(self._stop_timeout_s / 2, deadline.left_ms / 1000)):
+                    return None
+            except KafkaError as error:
+                log.debug("joining group %r, at the end: %s", membership.group_id, error)
+                return None
+        return None if membership.lost or membership.adopted is None else membership.metadata()
 
     def _committed(self, positions: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
         for interceptor in self._interceptors:

@@ -98,7 +98,7 @@ class GroupChange:
         if not regexes or group.must_resolve_regexes:
             return
         resolved_ms = group.regexes_resolved_ms
-        if resolved_ms is not None and group.regexes:  # of patterns that nobody has any more, nothing counts: also Kafka's rule
+        if resolved_ms is not None and group.regexes:  # nothing counts of patterns that are gone, as in Kafka
             if self.now_ms <= resolved_ms + REGEX_RESOLVE_INTERVAL_MIN_MS:
                 return
             must_resolve |= self.now_ms > resolved_ms + self.config.group_consumer_regex_refresh_interval_ms
