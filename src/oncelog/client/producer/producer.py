@@ -490,9 +490,8 @@ class Producer(SendsNow, HasInstanceId):
     @property
     def announced_state(self) -> PreparedTxnState:
         """What `prepare_transaction` will give, if it succeeds; none where no transaction is open, or it has failed."""
-        manager = self._manager
-        is_open = manager.state is TransactionState.IN_TRANSACTION
-        return PreparedTxnState.of(*manager.identity) if is_open else PreparedTxnState()
+        is_open = self._manager.state is TransactionState.IN_TRANSACTION
+        return PreparedTxnState.of(*self._manager.identity) if is_open else PreparedTxnState()
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int], group: GroupMetadata | str
@@ -572,8 +571,8 @@ class Producer(SendsNow, HasInstanceId):
             async with asyncio.timeout(Deadline(limit, result.name).left_ms / 1000):
                 await ended
         except TimeoutError as error:
-            text = f"{result.name} not done within max_block_ms={limit}; waiting for {waits_for(self._accumulator, self._manager)}"
-            raise RequestTimedOut(text) from error
+            what = waits_for(self._accumulator, self._manager)
+            raise RequestTimedOut(f"{result.name} not done within max_block_ms={limit}; waiting for {what}") from error
         finally:
             result.waiter_count -= 1
         self._manager.result_taken(result)
