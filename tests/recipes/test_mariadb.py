@@ -15,7 +15,7 @@ from evidence.world.topics import values_of
 from sqlalchemy.orm import sessionmaker
 
 from oncelog import sync
-from oncelog.errors import ConfigurationError, InstanceFenced
+from oncelog.errors import ConfigurationError, IllegalState, InstanceFenced
 from oncelog.recipes import (
     Database,
     Outcome,
@@ -193,3 +193,29 @@ def test_a_server_that_dies_around_the_commit(
             writer.complete()
             rows = alchemy_store(server.url).rows(database, name)
             assert rows == values_of(broker, name) == ([1, 2, 3] if is_committed else [1, 3])
+
+
+def test_a_statement_that_commits_by_itself_is_noticed(mysql: MariaDb, broker: str, name: str) -> None:
+    """MySQL does so before each CREATE TABLE: the row stays, and no record goes with it."""
+    store = alchemy_store(mysql.url)
+    with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with pytest.raises(IllegalState, match="was ended by"), writer.transaction() as tx:
+            store.write(tx.database, name, 0)
+            tx.send(name, b"0", partition=0)
+            tx.database.execute(sa.text(f"CREATE TABLE `made_{name}` (value bigint)"))
+        put(writer, name, 1)
+        assert values_of(broker, name) == [1]
+
+
+def test_an_engine_that_commits_each_statement_is_refused(mysql: MariaDb, broker: str, name: str) -> None:
+    store = alchemy_store(mysql.url)
+    engine = sa.create_engine(mysql.url, isolation_level="AUTOCOMMIT")
+    with store.open() as other_database:
+        with (
+            DualWriter(SqlAlchemyDatabase(engine), transactional_id=name, bootstrap_servers=broker) as writer,
+            pytest.raises(ConfigurationError, match="AUTOCOMMIT"),
+            writer.transaction() as tx,
+        ):
+            store.write(tx.database, name, 0)
+        assert store.rows(other_database, name) == []
+    engine.dispose()

@@ -226,14 +226,17 @@ def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store
 
 @pytest.mark.parametrize("text", ["ROLLBACK", "COMMIT"])
 def test_a_transaction_that_sql_text_has_ended_is_refused(store: Store, broker: str, name: str, text: str) -> None:
-    if store.name.startswith("rocksdb") or "mariadb" in store.name:
-        pytest.skip("it has no SQL" if "rocks" in store.name else "its connection does not tell")
+    if store.name.startswith("rocksdb"):
+        pytest.skip("it has no SQL")
     statement: Any = sa.text(text) if "sqlalchemy" in store.name else text
     with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
         with pytest.raises(IllegalState, match="was ended by"), writer.transaction() as tx:
             tx.send(name, b"0", partition=0)
+            if "mysql" in store.name:  # it begins one with the first row that is written
+                store.write(tx.database, name, 0)
+                tx.database.execute(sa.text("DELETE FROM written WHERE transactional_id = :name"), {"name": name})
             tx.database.execute(statement)
-            if "postgresql" in store.name and "sqlalchemy" in store.name:  # psycopg begins another one by itself
+            if "sqlite" not in store.name and "sqlalchemy" in store.name:  # the driver begins another one by itself
                 store.write(tx.database, name, 0)
         put(writer, store, name, 1)
         assert agree(writer, store, database, broker, name) == [1]

@@ -43,6 +43,7 @@ states = sa.Table(
     mariadb_engine="InnoDB",
 )
 MYSQL = ("mysql", "mariadb")
+SERVER_STATUS_IN_TRANS = 1  # of MySQL's protocol
 
 
 def check_durable(connection: sa.Connection) -> None:
@@ -153,23 +154,43 @@ def _state_of(row: sa.Row[Any]) -> StoredState:
 
 
 class _Watch:
-    """Of a transaction on PostgreSQL: whether a statement's text has ended it. (The driver begins another one by itself with the
-    next statement, so it is to be seen behind each. Drivers of MySQL do not tell.)"""
+    """Of a transaction on PostgreSQL, MySQL or MariaDB: whether a statement's text has ended it, or one that commits by itself, as
+    each CREATE TABLE of MySQL does. (The driver begins another one with the next statement, so it is to be seen behind each.)"""
 
     def __init__(self, connection: sa.Connection) -> None:
         """Raises ConfigurationError where each statement commits by itself."""
         self.has_ended = False
-        if connection.dialect.name == "postgresql":
-            if getattr(connection.connection.dbapi_connection, "autocommit", None) is True:
-                raise ConfigurationError(
-                    "this engine has isolation_level AUTOCOMMIT: rows would be committed one by one"
-                )
-            sa.event.listen(connection, "after_cursor_execute", self._executed)
+        self._was_open = connection.dialect.name == "postgresql"  # MySQL: with the first statement that needs one
+        if not self._was_open and connection.dialect.name not in MYSQL:
+            return
+        if _commits_each(connection.connection.dbapi_connection):
+            raise ConfigurationError("this engine has isolation_level AUTOCOMMIT: rows would be committed one by one")
+        sa.event.listen(connection, "after_cursor_execute", self._executed)
 
     def _executed(self, connection: sa.Connection, *_: object) -> None:
-        info = getattr(connection.connection.driver_connection, "info", None)  # psycopg's, psycopg2's
-        if info is not None and not info.transaction_status:  # 0: idle
-            self.has_ended = True
+        match _is_open(connection.connection.driver_connection):
+            case True:
+                self._was_open = True
+            case False if self._was_open:
+                self.has_ended = True
+
+
+def _commits_each(dbapi_connection: Any) -> bool:
+    ask = getattr(dbapi_connection, "get_autocommit", None)  # PyMySQL's and its descendants'
+    return bool(ask()) if ask is not None else getattr(dbapi_connection, "autocommit", None) is True
+
+
+def _is_open(driver_connection: Any) -> bool | None:
+    """What the server said last; None where the driver does not tell."""
+    status = getattr(getattr(driver_connection, "info", None), "transaction_status", None)  # psycopg's, psycopg2's
+    if status is not None:
+        return bool(status)  # 0: idle
+    if (ask := getattr(driver_connection, "is_in_transaction", None)) is not None:  # asyncpg's
+        return bool(ask())
+    if isinstance(status := getattr(driver_connection, "server_status", None), int):  # PyMySQL's, aiomysql's, asyncmy's
+        return bool(status & SERVER_STATUS_IN_TRANS)
+    is_open = getattr(driver_connection, "in_transaction", None)  # MySQL Connector's
+    return is_open if isinstance(is_open, bool) else None
 
 
 def _check_active(is_active: bool) -> None:
