@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Self
 
 import pytest
@@ -19,6 +20,7 @@ from oncelog.errors import (
     InvalidArgument,
     InvalidRecordState,
     InvalidTopic,
+    KafkaError,
     Network,
     RecordDeserialization,
     RequestTimedOut,
@@ -416,6 +418,23 @@ def test_a_commit_tells_of_what_was_lost_with_its_session(tmp_path, mode):
             (error,) = (await consumer.commit()).values()
             assert isinstance(error, InvalidRecordState if mode == "implicit" else Network)
             assert await consumer.commit() == {}
+
+    run(main())
+
+
+def test_a_commit_tells_of_what_could_not_leave_as_no_connection_is_to_be_had(tmp_path):
+    """(shares, seed 227: it was told to be stored, and came again)"""
+
+    async def main():
+        async with World(tmp_path) as world:
+            consumer = world.consumer(reconnect_backoff_ms=10, reconnect_backoff_max_ms=10, request_timeout_ms=2000)
+            await consumer.start()
+            assert values(await consumer.poll(20_000)) == TEN
+            await world.broker.stop()
+            with suppress(KafkaError):
+                await consumer.poll(100)
+            assert [str(each) for each in await consumer.commit()] == ["t-0"]
+            await consumer.stop(100)
 
     run(main())
 

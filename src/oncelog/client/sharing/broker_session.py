@@ -113,15 +113,17 @@ class BrokerSession:
         self._may_go_on.set()
 
     async def _until_it_may_leave(self) -> None:
-        """Before anything is taken of what is to be said. Raises Network, RequestTimedOut."""
-        connection = await self._cluster.connection(self.node, self._lane)
-        while connection.is_throttled(self._may_go_on.set):
-            if self._is_ending:
-                self._lane = LAST_LANE
-                return
-            await self._may_go_on.wait()
-            self._may_go_on.clear()
-            connection = await self._cluster.connection(self.node, self._lane)
+        """Before anything is taken of what is to be said. Raises KafkaError, as `_ask`: what was said is told to be lost then."""
+        try:
+            while (await self._cluster.connection(self.node, self._lane)).is_throttled(self._may_go_on.set):
+                if self._is_ending:
+                    self._lane = LAST_LANE
+                    return
+                await self._may_go_on.wait()
+                self._may_go_on.clear()
+        except KafkaError as error:
+            self.give_up(error)
+            raise
 
     async def _renew(self) -> None:
         renewed = {
