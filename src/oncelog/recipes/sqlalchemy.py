@@ -154,8 +154,8 @@ def _state_of(row: sa.Row[Any]) -> StoredState:
 
 
 class _Watch:
-    """Of a transaction on PostgreSQL, MySQL or MariaDB: whether a statement's text has ended it, or one that commits by itself, as
-    each CREATE TABLE of MySQL does. (The driver begins another one with the next statement, so it is to be seen behind each.)"""
+    """Of a transaction on PostgreSQL, MySQL or MariaDB: whether a statement's text has ended it, or one that commits by itself,
+    as each CREATE TABLE of MySQL does. (The driver begins another one with the next statement, so it is seen behind each.)"""
 
     def __init__(self, connection: sa.Connection) -> None:
         """Raises ConfigurationError where each statement commits by itself."""
