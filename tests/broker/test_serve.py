@@ -192,6 +192,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+NOTHING_IS_A_REPEAT = "from oncelog.cli import signals; signals.REPEATED_WITHIN_S = 0"
+EVERYTHING_IS_A_REPEAT = "from oncelog.cli import signals; signals.REPEATED_WITHIN_S = 1000"
+
+
 def in_the_midst_of_a_stop(code, *more):
     command = [sys.executable, "-c", code, "--ephemeral", "--listen", "127.0.0.1:0", "--log-level", "error", *more]
     process = subprocess.Popen(
@@ -204,12 +208,16 @@ def in_the_midst_of_a_stop(code, *more):
 
 
 @pytest.mark.parametrize("more", [(), ("--processes", "2")])
-def test_ctrl_c_cuts_a_stop_short_and_says_what_that_means(more):
-    process = in_the_midst_of_a_stop(SLOW_PROCESSES if more else SLOW_STOP, *more)
-    process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize(
+    ("number", "status", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_second_signal_cuts_a_stop_short_and_says_what_that_means(more, number, status, word):
+    at_once = NOTHING_IS_A_REPEAT if number == signal.SIGTERM else ""
+    process = in_the_midst_of_a_stop(at_once + (SLOW_PROCESSES if more else SLOW_STOP), *more)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=TIMEOUT_S)
-    told = "interrupted: the stop was cut short: nothing acknowledged is lost, and the next start recovers\n"
-    assert (process.returncode, errors) == (130, told)
+    told = f"{word}: the stop was cut short: nothing acknowledged is lost, and the next start recovers\n"
+    assert (process.returncode, errors) == (status, told)
 
 
 STOP_WHEN_TOLD = """
@@ -247,8 +255,8 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_more_of_sigterm_and_sighup_cuts_no_stop_as_service_managers_repeat_themselves():
-    process = in_the_midst_of_a_stop(STOP_WHEN_TOLD)
+def test_sigterm_and_sighup_that_are_repeated_cut_no_stop_as_service_managers_do_so():
+    process = in_the_midst_of_a_stop(EVERYTHING_IS_A_REPEAT + STOP_WHEN_TOLD)
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGTERM):
         process.send_signal(number)
     process.stdin.write("\n")

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 CUT_SHORT = "the stop was cut short: nothing acknowledged is lost, and the next start recovers"  # of a broker
+REPEATED_WITHIN_S = 1.0  # service managers tell a process to end more than once; later it is somebody who does not want to wait
 STDERR = 2
 Handler = Callable[[int, FrameType | None], object]
 
@@ -98,8 +99,7 @@ def hear(handler: Handler) -> None:
     """From now on `handler` is called; nothing is changed outside the main thread, which alone is told of signals."""
     with suppress(ValueError):
         for number in ending_signals():
-            is_over = signal.getsignal(number) is stop_goes_on
-            signal.signal(number, signal.SIG_IGN if is_over else handler)
+            signal.signal(number, handler)
 
 
 def hear_in_loop(loop: AbstractEventLoop, told: Callable[[int], object]) -> None:
@@ -117,15 +117,21 @@ def hear_in_loop(loop: AbstractEventLoop, told: Callable[[int], object]) -> None
 
 
 def stop_goes_on(number: int, _: FrameType | None = None) -> None:
-    """A handler: a stop in good order has begun, and more of the same does not cut it."""
+    """A handler: a stop in good order has begun, and more of the same at once does not cut it."""
 
 
-def hear_only_interrupts() -> None:
-    """A stop in good order has begun. Service managers send SIGTERM more than once, and a terminal that goes away SIGHUP; who
-    types Ctrl-C means it."""
+def pass_over_repeats(loop: AbstractEventLoop, told: Callable[[int], object]) -> None:
+    """A stop in good order has begun: for a moment `told` hears of Ctrl-C only. Who types that means it."""
     for number in ending_signals():
         if number != signal.SIGINT:
             signal.signal(number, stop_goes_on)
+    loop.call_later(REPEATED_WITHIN_S, hear_in_loop, loop, told)
+
+
+def hear_only_interrupts() -> None:
+    """The stop is over, and nothing is left that a signal could cut short."""
+    for number in ending_signals():
+        signal.signal(number, end_at_once if number == signal.SIGINT else signal.SIG_IGN)
 
 
 @contextmanager

@@ -1,7 +1,8 @@
 """`oncelog serve`: a broker as a process of its own.
 
 stdout has one line, `ready HOST:PORT node=1 cluster=ID`, once requests are accepted; logs go to stderr, a line each.
-SIGTERM, SIGINT or SIGHUP stops gracefully; of further ones only SIGINT (Ctrl-C) cuts that short: the next start recovers.
+SIGTERM, SIGINT or SIGHUP stops gracefully; a second one cuts that short, if it is Ctrl-C or comes more than a second later:
+the next start recovers.
 Before it is ready, while it recovers, the first one ends it at once, with the signal's status: the next start recovers again.
 What a person got wrong is one line and exit status 2.
 """
@@ -32,10 +33,10 @@ from oncelog.cli.signals import (
     CUT_SHORT,
     Signalled,
     end_at_once,
-    hear,
     hear_in_loop,
     hear_only_interrupts,
     line_of,
+    pass_over_repeats,
     status_of,
 )
 from oncelog.cli.standard_streams import stand_no_longer_than_told
@@ -185,14 +186,14 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
     def stop(number: int) -> None:
         if stopped.done():
             # The system says for each thread of the first process that it is gone; that kills who is to end at once.
-            if not sockets and (number == signal.SIGINT or task.cancelling()):
+            if not sockets:
                 end_at_once(number, detail="" if task.cancelling() else CUT_SHORT)
             return
         stopped.set_result(number)
         if not broker.is_ready and not broker.is_clean_start:
             task.cancel()  # a recovery takes long; after a clean stop it is ready at once, and stops as cleanly
         else:
-            hear_only_interrupts()
+            pass_over_repeats(loop, stop)
 
     hear_in_loop(loop, stop)
     gc.set_threshold(*COLLECT_AFTER_AT_START)
@@ -221,7 +222,7 @@ async def _serve(broker: Broker, sockets: str, parent: int) -> int:
         import shutil
 
         shutil.rmtree(sockets, ignore_errors=True)  # who made the folder was killed
-    hear(end_at_once)  # before the loop closes what signals are written to
+    hear_only_interrupts()
     return 0 if stopped.done() else 1
 
 

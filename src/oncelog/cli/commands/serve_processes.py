@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Container, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from oncelog.cli.signals import CUT_SHORT, end_at_once, hear, hear_in_loop, hear_only_interrupts
+from oncelog.cli.signals import CUT_SHORT, end_at_once, hear_in_loop, hear_only_interrupts, pass_over_repeats
 from oncelog.core.access.listeners import named_address
 from oncelog.core.exposition import NamedFamily, exposition, merged
 from oncelog.core.processes.process_plan import ProcessPlan, Restarts, metrics_socket
@@ -165,8 +165,8 @@ async def _run(children: Sequence[Child], sockets: str) -> int:
     def stop(number: int) -> None:
         if not stopped.is_set():
             stopped.set()
-            hear_only_interrupts()
-        elif number == signal.SIGINT:
+            pass_over_repeats(loop, stop)
+        else:
             for child in children:
                 child.signal(signal.SIGKILL)
             shutil.rmtree(sockets, ignore_errors=True)
@@ -195,7 +195,7 @@ async def _run(children: Sequence[Child], sockets: str) -> int:
         statuses = await asyncio.gather(*lives)
         was_ready = ready.done()
         await tasks.close()
-    hear(end_at_once)  # before the loop closes what signals are written to
+    hear_only_interrupts()
     return _status(statuses, is_told=stopped.is_set(), was_ready=was_ready)
 
 
