@@ -14,7 +14,6 @@ import errno
 import gc
 import logging
 import os
-import signal
 import stat
 import sys
 from collections.abc import Mapping, Sequence
