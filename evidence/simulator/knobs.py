@@ -95,6 +95,7 @@ def _table() -> Iterator[Knob]:
     yield from _keys("producer", metadata_max_idle_ms=(5000, 300_000))
     yield from _constants("oncelog.broker.partitions.deleted_files", REMOVE_AGAIN_S=(0.01, 60.0))
     yield from _constants("oncelog.core.consumer.membership", ASKED_SOON=(0, 20))
+    yield from _constants("oncelog.broker.admission.deeds", UNHEARD_MAX=(0, 20))
 
 
 def _large_request_constants() -> Iterator[Knob]:

@@ -220,7 +220,9 @@ def test_topics_that_are_deleted_by_their_ids_are_named(tmp_path, caplog: pytest
                 gone.send(DeleteTopicsRequest(topics=[asked[1]], timeout_ms=5_000))
                 await until(lambda: len(broker.server.tasks) == 1)
                 gone.close()
-                await until(lambda: len(lines_of(caplog)) == 4)
+                await until(lambda: len(broker.server._connections) == 1)
+            await until(lambda: len(lines_of(caplog)) == 4)
+            assert "late" not in broker.metadata.topics
 
     with caplog.at_level(logging.INFO, "oncelog.deeds"):
         run(work())
@@ -251,7 +253,7 @@ UNANSWERED = {
     ),
     "delete-acls": (
         lambda _: DeleteAclsRequest(filters=[rules_like()]),
-        "remove all access rules like 'User:b' on 't'",
+        ("remove access rules for 'User:b' on 't'", "remove all access rules like 'User:b' on 't'"),
     ),
     "abort": (
         lambda producer: EndTxnRequest(
@@ -283,13 +285,21 @@ async def prepared(client):
     return producer
 
 
-@pytest.mark.parametrize("journal", ["on", "off"])
+@pytest.mark.parametrize(("journal", "unheard_max"), [("on", 20), ("off", 20), ("on", 0)])
 @pytest.mark.parametrize("case", UNANSWERED)
 def test_who_does_not_wait_for_the_answer_is_named_too(
-    tmp_path, caplog: pytest.LogCaptureFixture, case: str, journal: str
+    tmp_path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    case: str,
+    journal: str,
+    unheard_max: int,
 ) -> None:
-    """The deed is done, and no line said whose it was."""
-    request, what = UNANSWERED[case]
+    """The deed is done, and no line said whose it was, nor that it was done."""
+    monkeypatch.setattr("oncelog.broker.admission.deeds.UNHEARD_MAX", unheard_max)
+    request, asked = UNANSWERED[case]
+    is_heard = case != "fence" and (unheard_max > 0 or case == "abort")  # an abort ends nothing but with its commit
+    what = asked[not is_heard] if isinstance(asked, tuple) else asked
     settings = {
         "journal": journal,
         "authorizer_class_name": STANDARD_AUTHORIZER,
@@ -324,14 +334,68 @@ def test_who_does_not_wait_for_the_answer_is_named_too(
     kept: list[str] = []
     with caplog.at_level(logging.INFO, "oncelog.deeds"):
         run(work())
-    # An abort ends nothing but with its commit: it is followed to its end.
-    became = "done" if case == "abort" else "its client had gone before it was answered"
+    # What waits for others' markers, as an InitProducerId may, is given up with its client.
+    became = "done" if is_heard else "its client had gone before it was answered"
     _, line = lines_of(caplog)
     assert line == f"{what}, by client 'test' at 127.0.0.1: {became}"
     _, entry = map(json.loads, kept)
     assert (entry["event"], entry["what"], entry["outcome"]) == (case.partition(" ")[0], what, became)
     assert (entry["principal"], entry["client_id"], entry["address"]) == ("User:ANONYMOUS", "test", "127.0.0.1")
     assert entry["transactional_id"] == {"abort": "x", "fence": "y"}.get(case)
+
+
+def test_what_was_refused_is_said_so_though_its_client_has_gone(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, _):
+            gone = await Client.connect(broker)
+            async with broker.store.changing():
+                gone.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="never")], timeout_ms=5_000))
+                await until(lambda: len(broker.server.tasks) == 1)
+                gone.close()
+                await until(lambda: len(broker.server._connections) == 1)
+            await until(lambda: bool(lines_of(caplog)))
+
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    assert lines_of(caplog) == [
+        "delete topics 'never', by client 'test' at 127.0.0.1: UNKNOWN_TOPIC_OR_PARTITION",
+    ]
+
+
+def test_so_many_go_on_whose_clients_have_gone(
+    tmp_path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each keeps its request in memory, and no limit of connections counts it: what is beyond ends with its client."""
+    monkeypatch.setattr("oncelog.broker.admission.deeds.UNHEARD_MAX", 1)
+
+    async def leave(broker: Broker, name: str) -> None:
+        gone, running = await Client.connect(broker), len(broker.server.tasks)
+        gone.send(DeleteTopicsRequest(topics=[DeleteTopicState(name=name)], timeout_ms=5_000))
+        await until(lambda: len(broker.server.tasks) > running)
+        gone.close()
+        await until(lambda: len(broker.server._connections) == 1)
+
+    async def work() -> None:
+        async with broker_and_client(tmp_path) as (broker, client):
+            for name in ("first", "second", "third"):
+                await client.create(name)
+            async with broker.store.changing():
+                await leave(broker, "first")
+                await leave(broker, "second")
+                await until(lambda: len(lines_of(caplog)) == 1)
+            await until(lambda: len(lines_of(caplog)) == 2)
+            async with broker.store.changing():
+                await leave(broker, "third")
+            await until(lambda: len(lines_of(caplog)) == 3)
+            assert list(broker.metadata.topics) == ["second"]
+
+    with caplog.at_level(logging.INFO, "oncelog.deeds"):
+        run(work())
+    assert [line.rpartition(": ")[::2] for line in lines_of(caplog)] == [
+        ("delete topics 'second', by client 'test' at 127.0.0.1", "its client had gone before it was answered"),
+        ("delete topics 'first', by client 'test' at 127.0.0.1", "done"),
+        ("delete topics 'third', by client 'test' at 127.0.0.1", "done"),
+    ]
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:

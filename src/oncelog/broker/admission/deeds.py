@@ -1,9 +1,9 @@
 """Who did what: one line of the broker's log for each change that an operator may have to explain the next morning.
 
 Deletions, settings, rights, quotas, and ends of transactions other than a commit: what was asked, by which client from
-where, and what became of it. Where the client goes away before the answer, what it asked is completed or not, and said all
-the same: with the names of the request, as nothing else is known. The broker's own requests are left out. Flooding is
-bounded: see `LogBudget`.
+where, and what became of it. Where the client goes away before the answer, its handler goes on and what became of it is said
+all the same: of `UNHEARD_MAX` at a time; beyond that, and of an InitProducerId, which may wait for others' markers, nothing is
+known but what was asked. The broker's own requests are left out. Flooding is bounded: see `LogBudget`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _log = logging.getLogger("oncelog.deeds")
 NAMED_MAX = 10
 WHAT_LENGTH_MAX = 2_000  # characters
 CLIENT_ID_LENGTH_MAX = VALUE_LENGTH_MAX = 256
+UNHEARD_MAX = 20  # each keeps its request in memory, for which no connection counts any more
 EVENTS = {ApiKey.INIT_PRODUCER_ID: "fence", ApiKey.END_TXN: "abort", ApiKey.WRITE_TXN_MARKERS: "markers"}
 KINDS = {2: "topic", 4: "broker", 8: "logger", 16: "client-metrics", 32: "group"}
 
@@ -63,6 +64,7 @@ class Deeds:
         self._metadata = metadata
         self._budget = budget
         self._entries = entries
+        self._unheard: set[Request] = set()  # whose clients have gone, and which go on
 
     def noted(self, request: Request, outcome: Outcome) -> Outcome:
         """The same outcome; once it is there, or nobody waits for it any more, its line goes to the log. For requests of
@@ -73,8 +75,18 @@ class Deeds:
             return outcome
         asked = self._named(message) if request.api_key is ApiKey.DELETE_TOPICS else message  # before they are gone
         return finished(
-            request, outcome, partial(self._note, request, asked), partial(self._note_unanswered, request, asked)
+            request,
+            outcome,
+            partial(self._note, request, asked),
+            partial(self._note_unanswered, request, asked),
+            partial(self._goes_on, request),
         )
+
+    def _goes_on(self, request: Request) -> bool:
+        if request.api_key is ApiKey.INIT_PRODUCER_ID or len(self._unheard) >= UNHEARD_MAX:
+            return False
+        self._unheard.add(request)
+        return True
 
     def _named(self, message: Any) -> Any:
         """Topics that were asked by their ids, with their names."""
@@ -117,6 +129,7 @@ class Deeds:
         self._say(request, what, "done")
 
     def _note(self, request: Request, asked: Any, reply: Reply) -> Reply:
+        self._unheard.discard(request)
         if isinstance(reply, CloseConnection | NoReply):
             return reply
         what = CHANGES[request.api_key](asked, self._told(request, asked, reply))
@@ -126,6 +139,7 @@ class Deeds:
         return reply
 
     def _note_unanswered(self, request: Request, asked: Any, why: str) -> None:
+        self._unheard.discard(request)
         what = "" if request.is_noted else CHANGES[request.api_key](asked, None)
         if what:
             self._keep(request, None, what, why)
