@@ -16,6 +16,14 @@ from oncelog.log.later_writes import LaterWrites
 OPEN_FILES_MAX = 512
 
 
+class WholeReadDue(Exception):
+    """A log file is larger than what may be read whole now (`OpenFiles.whole_size_bytes_max`)."""
+
+    def __init__(self, log_path: str) -> None:
+        super().__init__(log_path)
+        self.log_path = log_path
+
+
 class OpenFiles:
     """Least recently used first out; `files_max` (default: OPEN_FILES_MAX) bounds the handles that are not pinned."""
 
@@ -25,9 +33,15 @@ class OpenFiles:
         self._open: OrderedDict[str, File] = OrderedDict()
         self._pinned: dict[str, File] = {}
         self._later: dict[str, LaterWrites] = {}  # by path; those files are pinned
+        self.whole_size_bytes_max: int | None = None  # of files that are read whole; None: of any size
 
     def __len__(self) -> int:
         return len(self._open) + len(self._pinned)
+
+    def check_whole_read(self, log_path: str, size_bytes: int) -> None:
+        """Before all of a log is read for its indexes. Raises WholeReadDue."""
+        if self.whole_size_bytes_max is not None and size_bytes > self.whole_size_bytes_max:
+            raise WholeReadDue(log_path)
 
     def get(self, path: str, *, create: bool = True) -> File:
         """The open file at `path`, opening it where needed. Use it at once; do not keep it. Raises StorageError."""

@@ -85,8 +85,7 @@ class Segment:
         self._last_indexed_position = 0
         self._first_timestamp: int | None = None
         self.created_ms: int | None = None  # of the clock: made, or first appended to since it was opened
-        # The largest one and its offset, before what is written later.
-        self._written_timestamps = (NO_TIMESTAMP, base_offset)
+        self._written_timestamps = (NO_TIMESTAMP, base_offset)  # the largest, its offset, before what is written later
         self._read_hint = (base_offset, 0)
         self.indexes_differ = False  # the index files hold something that memory does not: the next flush rewrites them
         self._loaded_end_position = 0  # index entries up to here came from the file, later ones from this process
@@ -148,6 +147,8 @@ class Segment:
 
     def _rebuild_indexes(self, problem: str | None) -> None:
         if problem is not None:
+            self.known_problem = problem
+            self._open_files.check_whole_read(self.log_path, self.size_bytes)
             self.build_indexes(problem, lambda _: None)
             self._built()
 
@@ -274,8 +275,7 @@ class Segment:
     def check_end(self) -> None:
         """Of one that was closed: the last time index entry is its largest timestamp, or both indexes are built anew."""
         self._rebuild_indexes(self.time_problem(None))
-        if self.time_index.last[0] < self.max_timestamp:
-            self._rebuild_indexes(LACKS_END)
+        self._rebuild_indexes(LACKS_END if self.time_index.last[0] < self.max_timestamp else None)
 
     def flush_indexes(self) -> None:
         """Write the index entries that wait in memory."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import threading
+from array import array
 
 import pytest
-from evidence.world.broker import Client, broker_and_client, eventually, keys, run, until
+from evidence.world.broker import Client, broker_and_client, eventually, fetch_request, keys, run, until, visible
 
 from oncelog.broker.broker import Broker
 from oncelog.errors import ErrorCode, StorageError
@@ -83,6 +84,140 @@ async def rolled(directory, count=2, **config):
         assert index.stat().st_size
         index.write_bytes(b"")
     return now_ms
+
+
+async def misled(directory, how, count=2):
+    """Rolled segments of four batches each, and one in use; what `how` does to the offset indexes of the former."""
+    async with broker_and_client(directory) as (broker, client):
+        await client.create("t", index_interval_bytes="0")
+        for _ in range(count):
+            for _ in range(4):
+                await client.produce("t", "a", "b")
+            broker.partitions.existing(T0).log.roll()
+        await client.produce("t", "c")
+    for index in sorted((directory / "t-0").glob("*.index"))[:count]:
+        data = array("i", index.read_bytes())
+        data.byteswap()
+        assert len(data) == 6
+        if how == "missing":
+            index.unlink()
+        else:
+            data = array("i", [each + number % 2 for number, each in enumerate(data)])  # each position one byte later
+            data.byteswap()
+            index.write_bytes(data.tobytes())
+
+
+MISLED = pytest.mark.parametrize("how", ["missing", "lying"])
+
+
+@MISLED
+@pytest.mark.parametrize("min_bytes", [1, 10])
+def test_a_fetch_that_meets_a_wrong_offset_index_holds_up_nobody_else(tmp_path, how, min_bytes, caplog):
+    async def work():
+        await misled(tmp_path, how)
+        worker = HeldWorker()
+        async with held_broker(tmp_path, worker) as broker:
+            asking, other = await Client.connect(broker), await Client.connect(broker)
+            asking.send(fetch_request("t", 5, False).replace(min_bytes=min_bytes, max_wait_ms=1_000), 12)
+            await until(lambda: worker.running == 1)
+            assert (await other.call(ApiVersionsRequest(), 0)).error_code == E.NONE
+            assert await other.read("t", offset=16) == ["c"]
+            worker.opened.set()
+            _, reply = await asking.receive()
+            assert visible(reply.responses[0].partitions[0])[-2:] == ["a", "b"]
+            assert await other.read("t", offset=5) == visible(reply.responses[0].partitions[0])
+            assert broker.metrics.topic("t").bytes_out > 0
+            assert worker.begun_count == 1, "nothing is read again"
+            for each in (asking, other):
+                each.close()
+        assert caplog.text.count("built anew from the log") == 1
+
+    run(work())
+
+
+@MISLED
+def test_a_lookup_by_time_that_meets_a_wrong_offset_index_holds_up_nobody_else(tmp_path, how):
+    async def work():
+        await misled(tmp_path, how)
+        worker = HeldWorker()
+        async with held_broker(tmp_path, worker) as broker:
+            asking, other = await Client.connect(broker), await Client.connect(broker)
+            asking.send(late(2**62))
+            await until(lambda: worker.running == 1)
+            assert (await other.call(ApiVersionsRequest(), 0)).error_code == E.NONE
+            worker.opened.set()
+            assert found((await asking.receive())[1]) == (E.NONE, -1)
+            assert worker.begun_count == 2
+            for each in (asking, other):
+                each.close()
+
+    run(work())
+
+
+def test_a_fetch_is_told_where_the_disk_fails(tmp_path, monkeypatch):
+    async def work():
+        await misled(tmp_path, "lying")
+        worker = HeldWorker()
+
+        def failing(*_):
+            raise StorageError("the disk refuses")
+
+        monkeypatch.setattr(Segment, "build_indexes", failing)
+        async with held_broker(tmp_path, worker) as broker:
+            client = await Client.connect(broker)
+            worker.opened.set()
+            for _ in range(2):  # also one that finds it offline
+                reply = await client.call(fetch_request("t", 5, False), 12)
+                assert reply.responses[0].partitions[0].error_code == E.KAFKA_STORAGE_ERROR
+            assert worker.begun_count == 1
+            client.close()
+
+    run(work())
+
+
+def test_a_fetch_is_answered_where_the_topic_goes_meanwhile(tmp_path):
+    async def work():
+        await misled(tmp_path, "missing")
+        worker = HeldWorker()
+        async with held_broker(tmp_path, worker) as broker:
+            asking, other = await Client.connect(broker), await Client.connect(broker)
+            asking.send(fetch_request("t", 5, False), 12)
+            await until(lambda: worker.running == 1)
+            deleted = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=5_000)
+            assert (await other.call(deleted)).responses[0].error_code == E.NONE
+            worker.opened.set()
+            _, reply = await asking.receive()
+            assert reply.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+            for each in (asking, other):
+                each.close()
+
+    run(work())
+
+
+def test_the_last_segment_is_read_at_once(tmp_path, caplog):
+    """What is appended to it would be missing in indexes that another thread builds."""
+
+    async def work():
+        await misled(tmp_path, "lying", count=0)
+        index = tmp_path / "t-0" / f"{0:020d}.index"
+        assert not index.read_bytes()
+        async with broker_and_client(tmp_path) as (_, client):
+            for _ in range(4):
+                await client.produce("t", "d")
+        data = array("i", index.read_bytes())
+        data.byteswap()
+        data = array("i", [each + number % 2 for number, each in enumerate(data)])
+        data.byteswap()
+        index.write_bytes(data.tobytes())
+        worker = HeldWorker()
+        async with held_broker(tmp_path, worker) as broker:
+            client = await Client.connect(broker)
+            assert await client.read("t", offset=3) == ["d", "d"]
+            assert "built anew from the log" in caplog.text
+            assert worker.begun_count == 0
+            client.close()
+
+    run(work())
 
 
 def held_broker(directory, worker):

@@ -1,4 +1,5 @@
-"""Builds the indexes of large segments anew beside the loop, before a lookup by time or retention needs them.
+"""Builds the indexes of large segments anew beside the loop, before a lookup by time or retention needs them, and where a read
+finds that they are missing or wrong.
 
 A segment at a time, of all partitions: each is read whole. Who waits goes on when its own is done, when its partition is
 offline, and with the disk's error; one whose client has gone ends the work that it waits for, and whoever is next begins.
@@ -9,35 +10,80 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import TypeVar
 
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.errors import StorageError
 from oncelog.host.worker import Worker
 from oncelog.log.index_mending import AT_ONCE_SIZE_BYTES, segment_to_mend
+from oncelog.log.open_files import OpenFiles, WholeReadDue
 from oncelog.log.segment import Segment
 from oncelog.types import TopicPartition
+
+T = TypeVar("T")
+
+
+class MendingDue(Exception):
+    """A segment of `partition` must be read whole before what was asked can be answered: `IndexMending.mend_due`."""
+
+    def __init__(self, partition: LocalPartition, log_path: str) -> None:
+        super().__init__(log_path)
+        self.partition, self.log_path = partition, log_path
 
 
 class IndexMending:
     """Of one node's partitions."""
 
-    def __init__(self, worker: Worker, existing: Callable[[TopicPartition], LocalPartition | None]) -> None:
+    def __init__(
+        self, worker: Worker, existing: Callable[[TopicPartition], LocalPartition | None], files: OpenFiles
+    ) -> None:
         self._worker = worker
+        self._files = files
         self._existing = existing
         self._turn = asyncio.Lock()
 
-    @staticmethod
-    def is_due(partition: LocalPartition, timestamp: int | None) -> bool:
-        """Whether a lookup (see `segment_to_mend`) would hold the loop. Raises StorageError."""
+    def at_once(self, partition: LocalPartition, look: Callable[[], T]) -> T:
+        """What `look` gives, which reads no large segment whole. Raises MendingDue where it has to, and what `look` raises.
+
+        The last one is read all the same: what is appended to it would be missing in indexes that another thread builds.
+        """
+        self._files.whole_size_bytes_max = AT_ONCE_SIZE_BYTES
+        try:
+            return look()
+        except WholeReadDue as due:
+            if due.log_path != partition.log.segments[-1].log_path:
+                raise MendingDue(partition, due.log_path) from None
+        finally:
+            self._files.whole_size_bytes_max = None
+        return look()
+
+    def look_up(self, partition: LocalPartition, timestamp: int | None, look: Callable[[], T]) -> T:
+        """The same for a lookup by time (see `segment_to_mend`). Raises MendingDue, StorageError."""
+        segment = self._due(partition, timestamp)
+        if segment is not None:
+            raise MendingDue(partition, segment.log_path)
+        return self.at_once(partition, look)
+
+    def _due(self, partition: LocalPartition, timestamp: int | None) -> Segment | None:
         log = partition.log
-        return segment_to_mend(log.segments, log.log_start_offset, timestamp) is not None
+        try:
+            return self.at_once(partition, lambda: segment_to_mend(log.segments, log.log_start_offset, timestamp))
+        except MendingDue as due:
+            return next(each for each in log.segments if each.log_path == due.log_path)
+
+    async def mend_due(self, due: MendingDue) -> bool:
+        """Whether to look again; not where its partition is offline or deleted, by now."""
+        partition = due.partition
+        segment = next((each for each in partition.log.segments if each.log_path == due.log_path), None)
+        if segment is not None:  # else it was removed meanwhile
+            await self.mend_segment(partition, segment)
+        return self._is_served(partition)
 
     async def mend(self, partition: LocalPartition, timestamp: int | None) -> None:
         """Until a lookup holds the loop no more, or the partition is offline or deleted."""
         while self._is_served(partition):
             try:
-                log = partition.log
-                segment = segment_to_mend(log.segments, log.log_start_offset, timestamp)
+                segment = self._due(partition, timestamp)
             except StorageError as error:
                 partition.go_offline(str(error))
                 return

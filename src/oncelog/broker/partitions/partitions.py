@@ -105,7 +105,7 @@ class Partitions:
         self._writing_aside = asyncio.Lock()  # housekeeping and the cleaner ask for it, each in its own time
         self._has_past = False  # the checkpoint files may say something of topics that were deleted
         self.deleted = DeletedFiles(files.files, worker)
-        self.index_mending = IndexMending(worker, self._partitions.get)
+        self.index_mending = IndexMending(worker, self._partitions.get, files)
         self.log_starts = LogStarts(self._checkpoints, self.deleted, worker, self.index_mending)
         self._new_names = NewNames(DirectoryNames(files.files, data_directory))
         self.metadata_synced_end: Callable[[], int] = int  # of its log, where this process keeps it

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from oncelog.broker.node import Node
+from oncelog.broker.partitions.index_mending import MendingDue
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.purgatory import ParkedFetch
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
@@ -45,6 +46,7 @@ class _Fetch:
         self.message: FetchRequest = request.message
         self.context = context
         self.isolation_level = IsolationLevel(self.message.isolation_level)
+        self.unmended: set[TopicPartition] = set()  # offline with indexes that are wrong
         self.uses_topic_ids = self.version >= TOPIC_IDS_SINCE_VERSION
         # Asked for each partition and every time: a session outlives the rules it began under.
         self.caller = node.authorization.caller_of(request) if node.authorization is not None else None
@@ -98,8 +100,8 @@ class _Fetch:
         assert isinstance(partition, LocalPartition)  # there is something to read
         try:
             read, _ = self._look(partition, wanted, bound, wanted.partition_bytes_max, at_least_one=True)
-        except StorageError:
-            return self.message.min_bytes  # an error to tell
+        except (StorageError, MendingDue):
+            return self.message.min_bytes  # an error to tell, or more to wait for than bytes
         return len(read.data) if read is not None else 0
 
     def _look(
@@ -111,9 +113,11 @@ class _Fetch:
         *,
         at_least_one: bool,
     ) -> tuple[LogRead | None, list[AbortedTransaction]]:
-        """What there is, and which of it the reader leaves out. Raises DamagedLog, StorageError."""
+        """What there is, and which of it the reader leaves out. Raises DamagedLog, StorageError, MendingDue."""
         log, offset = partition.log, wanted.fetch_offset
-        read = log.read(offset, bytes_max, bound.end_offset, at_least_one=at_least_one)
+        read = self.node.partitions.index_mending.at_once(
+            partition, lambda: log.read(offset, bytes_max, bound.end_offset, at_least_one=at_least_one)
+        )
         if read is None or self.isolation_level is IsolationLevel.READ_UNCOMMITTED:
             return read, []
         return read, [
@@ -126,15 +130,18 @@ class _Fetch:
         return [partition for partition in found if not isinstance(partition, ErrorCode)]
 
     def response(self) -> FetchResponse:
-        """Read everything now."""
+        """Read everything now. Raises MendingDue, before anything is noted of what was read."""
         left = min(self.message.max_bytes, self.node.fetch_bytes_max())
         has_any = False
-        topics: dict[object, FetchableTopicResponse] = {}
+        read: list[tuple[PartitionToFetch, PartitionData]] = []
         for wanted in self.context.partitions:
             data = self._read(wanted, left, at_least_one=not has_any)
             size_bytes = len(data.records or b"")
             has_any = has_any or size_bytes > 0
             left = max(left - size_bytes, 0)
+            read.append((wanted, data))
+        topics: dict[object, FetchableTopicResponse] = {}
+        for wanted, data in read:
             if self._must_answer(wanted, data):
                 self._topic(topics, wanted.key.topic).partitions.append(data)
         if self.caller is not None and self.caller.denials is not None:
@@ -183,6 +190,8 @@ class _Fetch:
         if wanted.fetch_offset >= bound.end_offset or (left <= 0 and not at_least_one):
             return data
         assert isinstance(partition, LocalPartition)  # there is something to read
+        if partition.name in self.unmended:
+            return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
         try:
             bytes_max = min(wanted.partition_bytes_max, left)
             read, aborted = self._look(partition, wanted, bound, bytes_max, at_least_one=at_least_one)
@@ -212,13 +221,29 @@ def handle(node: Node, request: Request) -> FetchResponse | Coroutine[Any, Any, 
         return FetchResponse(error_code=context.error_code, session_id=0)
     fetch = _Fetch(node, request, context)
     if message.max_wait_ms <= 0 or message.min_bytes <= 0 or not context.partitions or fetch.is_enough():
-        return fetch.response()
+        try:
+            return fetch.response()
+        except MendingDue as due:
+            return _answer_mended(fetch, due)
     return _answer_later(fetch, message.max_wait_ms / 1000)
 
 
 async def _answer_later(fetch: _Fetch, timeout_s: float) -> FetchResponse:
     await ParkedFetch(fetch.partitions(), fetch.is_enough).wait(timeout_s)
-    return fetch.response()
+    try:
+        return fetch.response()
+    except MendingDue as due:
+        return await _answer_mended(fetch, due)
+
+
+async def _answer_mended(fetch: _Fetch, due: MendingDue) -> FetchResponse:
+    while True:  # each time one segment is mended, or one partition given up
+        if not await fetch.node.partitions.index_mending.mend_due(due):
+            fetch.unmended.add(due.partition.name)
+        try:
+            return fetch.response()
+        except MendingDue as more:
+            due = more
 
 
 def _open_session(node: Node, request: Request) -> FetchContext | Refuse:

@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from oncelog.broker.node import Node
+from oncelog.broker.partitions.index_mending import MendingDue
 from oncelog.broker.partitions.local_partition import LocalPartition
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 from oncelog.broker.requests.request import Request
@@ -27,28 +28,20 @@ EMPTY_LOG_LEADER_EPOCH = 0
 LEADER_EPOCH_SINCE_VERSION = 4
 
 
-class _Mending(Exception):
-    """A segment must be read whole before this can be answered."""
-
-    def __init__(self, partition: LocalPartition, timestamp: int | None) -> None:
-        super().__init__()
-        self.partition, self.timestamp = partition, timestamp
-
-
 def handle(node: Node, request: Request) -> ListOffsetsResponse | Coroutine[Any, Any, ListOffsetsResponse]:
     """One answer per partition; a partition named twice gets one error."""
     try:
         return _response(node, request)
-    except _Mending as due:
+    except MendingDue as due:
         return _when_mended(node, request, due)
 
 
-async def _when_mended(node: Node, request: Request, due: _Mending) -> ListOffsetsResponse:
-    while True:  # each time one partition's are mended, or it is offline
-        await node.partitions.index_mending.mend(due.partition, due.timestamp)
+async def _when_mended(node: Node, request: Request, due: MendingDue) -> ListOffsetsResponse:
+    while True:  # each time one segment's are mended, or its partition is offline
+        await node.partitions.index_mending.mend_due(due)
         try:
             return _response(node, request)
-        except _Mending as more:
+        except MendingDue as more:
             due = more
 
 
@@ -117,14 +110,17 @@ def _find(node: Node, request: Request, name: TopicPartition, asked: ListOffsets
         if isinstance(partition, UnwrittenPartition):
             return below(None, outcome)
         try:
-            if node.partitions.index_mending.is_due(partition, outcome.timestamp):
-                if partition.is_offline:
-                    return ErrorCode.KAFKA_STORAGE_ERROR
-                raise _Mending(partition, outcome.timestamp)
-            return below(_search(partition, outcome), outcome)
+            found = node.partitions.index_mending.look_up(
+                partition, outcome.timestamp, lambda: _search(partition, outcome)
+            )
+        except MendingDue:
+            if partition.is_offline:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+            raise
         except StorageError as error:
             partition.go_offline(str(error))
             return ErrorCode.KAFKA_STORAGE_ERROR
+        return below(found, outcome)
     return outcome
 
 
