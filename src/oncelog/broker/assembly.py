@@ -141,13 +141,13 @@ def assemble(
 
     peers = Peers(host, in_force(), tasks, processes, handle_here, lambda: parts.addresses[0])
     marker_writer, marker_sender = _markers(peers, metadata, leadership, host, tasks, partitions, groups)
-    blocks = ProducerIdBlocks(store, tasks)
+    blocks, sessions = ProducerIdBlocks(store, tasks), _fetch_sessions(host, in_force)
     transactions = Transactions(metadata, partitions, topics, blocks, clock, in_force, marker_sender, metrics)
     gate = _gate(peers, metadata, leadership, host, in_force, metrics, transactions)
     authorization = authorization_of(metadata, in_force, metrics, audit := _audit(in_force, clock))
-    audit_topic = _audit_topic(peers, metadata, leadership, in_force, topics, clock, metrics)
-    transactions.entries, transactions.deeds = audit_topic, Deeds(_log_budget(in_force), audit_topic, metadata)
-    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, transactions.deeds)
+    transactions.entries = audit_topic = _audit_topic(peers, metadata, leadership, in_force, topics, clock, metrics)
+    transactions.deeds = deeds = Deeds(_log_budget(in_force), audit_topic, metadata)
+    admission = RequestAdmission(metadata, in_force, metrics, clock, authorization, handle_here, deeds, sessions)
     server = _server(host, in_force, metrics, metadata, admission, peers.own, audit, shares.connection_lost)
     node = Node(
         configuration=configuration,
@@ -160,7 +160,7 @@ def assemble(
         groups=groups,
         gate=gate,
         marker_writer=marker_writer,
-        fetch_sessions=_fetch_sessions(host, in_force),
+        fetch_sessions=sessions,
         share_groups=shares,
         authorization=authorization,
         metrics=metrics,

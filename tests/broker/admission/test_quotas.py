@@ -113,6 +113,8 @@ def test_a_reader_over_its_quota_gets_nothing_and_waits(tmp_path):
             second = await client.call(fetch_request("t", 0, committed=False), 12)
             assert second.throttle_time_ms > 0
             assert second.responses == []
+            bytes_out = broker.metrics.topic("t").bytes_out
+            assert bytes_out == len(first.responses[0].partitions[0].records), "what was held back was not sent"
             await quota(client, "consumer_byte_rate", None)
             third = await client.call(fetch_request("t", 0, committed=False), 12)
             assert third.throttle_time_ms == 0
@@ -176,6 +178,30 @@ def test_a_reader_over_its_quota_keeps_its_session(tmp_path):
             assert second.throttle_time_ms > 0
             assert second.responses == []
             assert second.session_id == first.session_id > 0
+            await quota(client, "consumer_byte_rate", None)
+            third = await client.call(again.replace(session_epoch=2, max_bytes=0), 7)
+            assert third.responses[0].partitions[0].high_watermark == 2, "it was not told yet"
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_of_another", [False, True])
+def test_a_session_that_its_reader_never_heard_of_is_given_up(tmp_path, is_of_another):
+    """A full Fetch that is held back: as in Apache Kafka, which makes the session with the records' reply."""
+
+    async def work():
+        async with broker_and_client(tmp_path) as (broker, client):
+            stop_clock(broker)
+            await client.create("t")
+            await client.produce("t", "x" * 60_000)
+            await quota(client, "consumer_byte_rate", 10_000.0)
+            full = fetch_request("t", 0, committed=False).replace(session_epoch=0)
+            first = await client.call(full.replace(session_epoch=0 if is_of_another else -1), 12)
+            assert first.throttle_time_ms == 0
+            second = await client.call(full.replace(session_id=first.session_id), 12)
+            assert second.throttle_time_ms > 0
+            assert (second.session_id, len(broker.fetch_sessions)) == (0, 0)
+            assert broker.fetch_sessions.partition_count == 0
 
     run(work())
 

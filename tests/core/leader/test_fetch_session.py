@@ -237,3 +237,16 @@ def test_client_and_session_agree_about_partitions_and_offsets(rounds):
         session_epoch += 1
         if not mine:
             break
+
+
+def test_a_reply_that_was_held_back_told_nothing() -> None:
+    sessions = new_sessions()
+    first = opened(fetch(sessions, 0, 0, A))
+    assert answers(first, A)
+    assert not answers(opened(fetch(sessions, first.session_id, 1)), A)
+    assert answers(opened(fetch(sessions, first.session_id, 2)), A, high_watermark=6)
+    assert sessions.reply_held_back(first.session_id, 3) == first.session_id
+    assert answers(opened(fetch(sessions, first.session_id, 3)), A, high_watermark=6)
+    assert sessions.reply_held_back(first.session_id, 0) == 0
+    assert sessions.reply_held_back(0, -1) == 0
+    assert (len(sessions), sessions.partition_count) == (0, 0)

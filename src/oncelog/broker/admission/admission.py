@@ -16,7 +16,7 @@ from oncelog.wire.api import ApiKey
 
 if TYPE_CHECKING:
     from oncelog.broker.admission.authorization import Authorization
-    from oncelog.broker.admission.quotas import Quotas
+    from oncelog.broker.admission.quotas import Quotas, Sessions
 
 Answer = Callable[[Request], Outcome]
 THROTTLED = frozenset(
@@ -50,7 +50,9 @@ class RequestAdmission:
         authorization: Authorization | None,
         answer: Answer,
         deeds: Deeds,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._deeds = deeds
         self._metadata = metadata
         self._config = config
@@ -84,5 +86,5 @@ class RequestAdmission:
         if self._quotas is None:
             from oncelog.broker.admission.quotas import Quotas
 
-            self._quotas = Quotas(self._metadata, self._config, self._metrics, self._clock)
+            self._quotas = Quotas(self._metadata, self._config, self._metrics, self._clock, self._sessions)
         return self._quotas

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from oncelog.broker.admission.handling_time import HandlingTime
 from oncelog.broker.admission.mutation_quota import MUTATIONS, MutationQuota
@@ -41,12 +42,26 @@ THROTTLE_MS_MAX = 1_000  # of handling times and connections: one window, as in 
 _BETWEEN_BROKERS = frozenset((ApiKey.WRITE_TXN_MARKERS,))
 
 
+class Sessions(Protocol):
+    """The sessions of fetches."""
+
+    def reply_held_back(self, session_id: int, session_epoch: int) -> int:
+        """The reply of a fetch with this epoch goes out empty: which id it has."""
+        ...
+
+
 class Quotas:
     """What clients have used of their quotas."""
 
     def __init__(
-        self, metadata: ClusterMetadata, config: Callable[[], BrokerConfig], metrics: Metrics, clock: Clock
+        self,
+        metadata: ClusterMetadata,
+        config: Callable[[], BrokerConfig],
+        metrics: Metrics,
+        clock: Clock,
+        sessions: Sessions,
     ) -> None:
+        self._sessions = sessions
         self._metadata = metadata
         self._config = config
         self._clock = clock
@@ -122,7 +137,7 @@ class Quotas:
         if not throttle_ms:
             return reply
         request.connection.mute(throttle_ms / 1000)
-        session_id = reply.session_id if request.message.session_id else 0
+        session_id = self._sessions.reply_held_back(reply.session_id, request.message.session_epoch)
         empty = FetchResponse(throttle_time_ms=throttle_ms)
         if request.api_version >= SESSIONS_SINCE_VERSION:
             empty = empty.replace(error_code=ErrorCode.NONE, session_id=session_id)

@@ -83,7 +83,7 @@ FAMILIES: dict[str, Family] = {
     ),
     "bytes_out": _counter(
         "kafka_server_brokertopicmetrics_bytesout",
-        "Bytes of record batches in fetch responses.",
+        "Bytes of record batches in fetch responses that were sent; what a quota held back is not.",
         "topic",
         kafka=f"{_TOPIC}BytesOutPerSec",
     ),

@@ -15,6 +15,7 @@ from oncelog.broker.metrics.histogram import Histogram
 from oncelog.broker.metrics.metric_catalog import FAMILIES, Family
 from oncelog.errors import ErrorCode
 from oncelog.wire.api import APIS
+from oncelog.wire.messages.fetch import FetchResponse
 from oncelog.wire.schema import Struct
 
 TOPICS_MAX = 1_000  # more share the label "(other)": a scrape must stay small whatever clients create
@@ -110,6 +111,15 @@ class Metrics:
             codes = api.errors_of(reply)
             if codes:
                 api.errors.update(codes)
+            if reply.__class__ is FetchResponse:
+                self._records_sent(reply)
+
+    def _records_sent(self, reply: FetchResponse) -> None:
+        # Only now, as in Apache Kafka: a quota may have held the records back, and who asked may have gone.
+        for topic in reply.responses:
+            size_bytes = sum(len(each.records) for each in topic.partitions if each.records)
+            if size_bytes and topic.topic:
+                self.topic(topic.topic).bytes_out += size_bytes
 
     def _new_api(self, api_key: int, api_version: int) -> _ApiCounts:
         known = APIS[api_key]

@@ -158,6 +158,17 @@ class FetchSessions:
             )
         return self._continue(session, partitions, forgotten, now_ms)
 
+    def reply_held_back(self, session_id: int, session_epoch: int) -> int:
+        """The reply of a fetch with this epoch goes out empty: which id it has. Nobody hears of a session that is new; of another
+        one, nothing of what the reply would have told was told."""
+        if session_epoch == INITIAL_SESSION_EPOCH:
+            self._forget(session_id)
+            return NO_SESSION_ID
+        session = self._sessions.get(session_id)
+        for remembered in () if session is None else session.partitions.values():
+            remembered.high_watermark = remembered.last_stable_offset = remembered.log_start_offset = -1
+        return session_id
+
     def _forget(self, session_id: int) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:

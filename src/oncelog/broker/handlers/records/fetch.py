@@ -161,13 +161,14 @@ class _Fetch:
 
     def _topic(self, topics: dict[object, FetchableTopicResponse], key: object) -> FetchableTopicResponse:
         if key not in topics:
-            named = (
-                FetchableTopicResponse(topic_id=key)
-                if isinstance(key, bytes)
-                else FetchableTopicResponse(topic=str(key))
-            )
-            topics[key] = named
+            topics[key] = self._named(key)
         return topics[key]
+
+    def _named(self, key: object) -> FetchableTopicResponse:
+        if not isinstance(key, bytes):
+            return FetchableTopicResponse(topic=str(key))
+        topic = self.node.metadata.topics_by_id.get(key)  # its name is not sent: what is, is counted by it
+        return FetchableTopicResponse(topic_id=key, topic="" if topic is None else topic.name)
 
     def _read(self, wanted: PartitionToFetch, left: int, *, at_least_one: bool) -> PartitionData:
         partition = self.find(wanted)
@@ -205,7 +206,6 @@ class _Fetch:
             return _refused(wanted, E.KAFKA_STORAGE_ERROR, aborted=None)
         if read is not None:
             data.records = read.data
-            self.node.metrics.topic(partition.name.topic).bytes_out += len(read.data)
             if is_committed:
                 data.aborted_transactions = aborted
         return data
