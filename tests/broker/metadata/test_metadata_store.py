@@ -230,6 +230,32 @@ def test_a_last_change_that_is_damaged_is_no_torn_end_where_a_partition_shows_th
     assert list(opened({"data/t0-0": first}).metadata.topics) == ["t0"], "torn: nothing was made for it yet"
 
 
+@pytest.mark.parametrize(
+    "at", range(9)
+)  # from its offset up to the length of a batch, which its checksum does not cover
+def test_a_change_in_the_middle_that_is_damaged_is_no_torn_end(at):
+    """A kill, and a wrong offset in one: all later changes were cut off, and what they had made was moved aside."""
+    files = new_files("offset")
+
+    async def work() -> int:
+        store = store_on(files)
+        for number in range(4):
+            if number == 2:
+                before = files.size_of(f"data/{DIRECTORY}/{log_files(files)[0]}")
+            async with store.changing():
+                await store.append([FeatureLevelRecord(name=f"f{number}", level=1, features_epoch=number + 1)])
+        return before
+
+    before = asyncio.run(work())
+    path = f"data/{DIRECTORY}/{log_files(files)[0]}"
+    files.kill()
+    files.open(path).write_at(before + at, bytes([files.read_whole(path)[before + at] ^ 4]))
+    for _ in range(2):  # nothing was cut by the first start
+        store = MetadataStore(OpenFiles(files), "data", SimSyncer(), Clock(), Tasks(lambda _error: None))
+        with pytest.raises(DamagedLog, match=f"bad batch at position {before}, whole ones behind it"):
+            store.open(is_clean=False)
+
+
 def test_a_partition_of_a_topic_that_was_deleted_is_no_sign_of_damage():
     files, topic_id = new_files("deleted"), bytes([1]) * 16
 

@@ -185,11 +185,8 @@ class MetadataStore:
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
                 data = self._files.files.read_whole(f"{self._directory}/{name}")
-                position = whole_size_bytes(data)
-                due_offset = int(name.removesuffix(".log"))
+                position, due_offset = whole_up_to(data, int(name.removesuffix(".log")))
                 whole.append(data[:position])
-                for batch in batches(whole[-1]):
-                    due_offset = batch.end_offset
                 torn = f"{self._directory}/{name}: bad batch at position {position}" if position < len(data) else torn
                 if valid_batches(data[position + 1 :], due_offset + 1):
                     raise DamagedLog(
@@ -377,12 +374,15 @@ def records_in(batch: RecordBatch) -> list[MetadataRecord]:
     return found
 
 
-def whole_size_bytes(data: bytes) -> int:
-    """How far whole batches reach; a torn one may not even look like a batch."""
+def whole_up_to(data: bytes, due_offset: int) -> tuple[int, int]:
+    """How far whole batches reach from `due_offset` on, and the offset that is due behind them; a torn one may not even look
+    like a batch. Their checksums do not cover their offsets, which follow each other here."""
     position = 0
     try:
         for batch in takewhile(lambda batch: batch.crc_is_valid, batches(data)):
-            position += batch.size_bytes
+            if batch.base_offset != due_offset:
+                break
+            position, due_offset = position + batch.size_bytes, batch.end_offset
     except CorruptBatch:
         pass
-    return position
+    return position, due_offset
