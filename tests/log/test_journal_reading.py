@@ -332,8 +332,11 @@ def test_what_is_not_needed_is_not_given():
 
 def test_another_directory_s_is_refused():
     files = written(2)
-    with pytest.raises(UnknownJournal, match=f"{FILE_PREFIX}0 belongs to another data directory"):
+    with pytest.raises(UnknownJournal) as refused:
         read_journal(files, DATA, b"x" * 16)
+    said = str(refused.value)
+    assert f"{FILE_PREFIX}0 belongs to another data directory than {DATA}/meta.properties names" in said
+    assert "remove the journal only where it is from elsewhere" in said, "a flipped bit of cluster.id says the same"
 
 
 def test_a_newer_format_is_refused_and_named():

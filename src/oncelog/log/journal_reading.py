@@ -112,7 +112,9 @@ def read_journal(files: Files, data_directory: str, directory: bytes | None = No
     for segment in segments:
         if directory is not None and segment.header.directory != directory:
             raise UnknownJournal(
-                f"{segment.path} belongs to another data directory: restore the one that fits, or remove it"
+                f"{segment.path} belongs to another data directory than {data_directory}/meta.properties names: put right "
+                "which of the two is damaged or from elsewhere (cluster.id is in the line `ready` of each start before); remove "
+                "the journal only where it is from elsewhere, as what it alone holds was acknowledged"
             )
         if segment.header.generation != newest.generation:
             raise DamagedJournal(f"{segment.path} is of another start than {segments[-1].path}")
