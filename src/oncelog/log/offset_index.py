@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
+from itertools import islice
+from operator import lt
 from struct import Struct
 
 from oncelog.errors import CorruptIndex
@@ -59,9 +61,10 @@ class OffsetIndex:
         offsets, positions = self.offsets, self.positions
         if offsets and (offsets[0] < 0 or positions[0] <= 0 or positions[-1] >= log_size_bytes):
             raise CorruptIndex(f"offset index of {self.base_offset}: entries outside the log")
-        for i in range(1, len(offsets)):
-            if offsets[i] <= offsets[i - 1] or positions[i] <= positions[i - 1]:
-                raise CorruptIndex(f"offset index of {self.base_offset}: entry {i} does not ascend")
+        for numbers in (offsets, positions):  # of a gigabyte there are 262,144, and the loop waits
+            if not all(map(lt, numbers, islice(numbers, 1, None))):
+                wrong = next(i for i in range(1, len(numbers)) if numbers[i] <= numbers[i - 1])
+                raise CorruptIndex(f"offset index of {self.base_offset}: entry {wrong} does not ascend")
 
     def __len__(self) -> int:
         return len(self.offsets)

@@ -6,8 +6,11 @@ offset of the batch that holds it". Both ascend. When a segment is rolled, the l
 
 from __future__ import annotations
 
+import sys
 from array import array
 from bisect import bisect_left
+from itertools import islice
+from operator import le, lt
 from struct import Struct
 
 from oncelog.errors import CorruptIndex
@@ -15,6 +18,16 @@ from oncelog.errors import CorruptIndex
 ENTRY_SIZE_BYTES = 12
 NO_TIMESTAMP = -1
 _ENTRY = Struct(">qi")
+
+
+def _columns(data: bytes) -> tuple[array[int], array[int]]:
+    """Timestamps and offsets; an entry is three words, of which two are a timestamp."""
+    words, is_little = array("i", data), sys.byteorder == "little"
+    if is_little:
+        words.byteswap()
+    halves = array("i", bytes(len(words) // 3 * 8))
+    halves[is_little::2], halves[not is_little :: 2] = words[0::3], words[1::3]
+    return array("q", halves.tobytes()), words[2::3]
 
 
 class TimeIndex:
@@ -34,16 +47,17 @@ class TimeIndex:
         if len(data) % ENTRY_SIZE_BYTES:
             raise CorruptIndex(f"time index of {base_offset}: {len(data)} bytes are no whole entries")
         index = cls(base_offset)
-        for timestamp, offset in _ENTRY.iter_unpack(data):
-            if timestamp == 0 and offset == 0 and len(index) and index.timestamps[-1] > 0:
+        timestamps, offsets = _columns(data)
+        # Of a segment of a gigabyte there are 262,144, and the loop waits.
+        for end in (i for i, timestamp in enumerate(timestamps) if timestamp == 0) if 0 in timestamps else ():
+            if end and offsets[end] == 0 and timestamps[end - 1] > 0:
+                del timestamps[end:], offsets[end:]
                 break
-            index.timestamps.append(timestamp)
-            index.offsets.append(offset)
-        index.flushed_count = len(index.timestamps)
-        for i in range(len(index)):
-            before = (index.timestamps[i - 1], index.offsets[i - 1]) if i else (NO_TIMESTAMP, 0)
-            if index.timestamps[i] <= before[0] or index.offsets[i] < before[1]:
-                raise CorruptIndex(f"time index of {base_offset}: entry {i} does not ascend")
+        index.timestamps, index.offsets, index.flushed_count = timestamps, offsets, len(timestamps)
+        begins_well = not timestamps or (timestamps[0] > NO_TIMESTAMP and offsets[0] >= 0)
+        later, further = islice(timestamps, 1, None), islice(offsets, 1, None)
+        if not (begins_well and all(map(lt, timestamps, later)) and all(map(le, offsets, further))):
+            raise CorruptIndex(f"time index of {base_offset}: its entries do not ascend")
         return index
 
     def __len__(self) -> int:
