@@ -130,6 +130,32 @@ def test_what_the_application_took_over_is_news():
     assert not made.has_news
 
 
+@pytest.mark.parametrize("kept", [{}, {T: [0]}])
+def test_what_is_taken_away_before_the_application_had_it_is_confirmed_at_once(kept):
+    """A topic was deleted while its members took it over: the broker waited 50 seconds for a word of them."""
+    made = joined()
+    assert not made.has_news
+    made.request()
+    made.heard(answer(2, kept))
+    assert made.has_news
+    assert said(made.request())["owned"] == {}
+    made.heard(answer(3))
+    assert not made.has_news
+    assert said(made.request())["owned"] is None
+
+
+def test_what_the_application_gives_back_is_said_when_it_has():
+    made = joined()
+    made.own({T: frozenset([0, 1])})
+    made.request()
+    made.heard(answer(2))
+    made.request()
+    made.heard(answer(2, {}))
+    assert not made.has_news
+    made.own({})
+    assert said(made.request())["owned"] == {}
+
+
 def test_another_subscription_is_news():
     made = joined()
     made.subscribe(("u",), None)

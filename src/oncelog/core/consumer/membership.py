@@ -12,6 +12,9 @@ if the name is another one's the broker refuses that, and the application hears 
 
 What a member is to read, the broker may find out behind its answer: it resolves a pattern, or gathers members for a moment. So a
 member that came and was given nothing asks a few times more before the broker's interval, which is five seconds.
+
+A broker that takes partitions away waits until the member says what it has left. Where the application had not even taken them
+over, what it has is what it had, and would not be said again before everything is, ten intervals later: it is said at once.
 """
 
 from __future__ import annotations
@@ -74,6 +77,7 @@ class _Told:
     topics: tuple[str, ...]
     pattern: str | None
     owned: Partitions
+    withdrawn_count: int
 
 
 class ConsumerMembership:
@@ -93,6 +97,7 @@ class ConsumerMembership:
         self._pattern: str | None = None
         self._told: _Told | None = None
         self._telling: _Told | None = None
+        self._withdrawn_count = 0  # assignments that took away what the application had not taken over yet
         self._soon_left = 0  # heartbeats that may come before their time
         self._since_all = 0  # requests since one that said everything
         self._join_is_unheard = self._must_release = False  # of a static member: see above
@@ -173,7 +178,7 @@ class ConsumerMembership:
             request.subscribed_topic_names = list(now.topics)
         if now.pattern != (told.pattern if told is not None else None) or (says_all and now.pattern is not None):
             request.subscribed_topic_regex = now.pattern or ""
-        if says_all or told is None or now.owned != told.owned:
+        if says_all or told is None or (now.owned, now.withdrawn_count) != (told.owned, told.withdrawn_count):
             request.topic_partitions = [
                 TopicPartitions(topic_id=topic_id, partitions=sorted(held)) for topic_id, held in now.owned.items()
             ]
@@ -190,7 +195,7 @@ class ConsumerMembership:
         )
 
     def _now(self) -> _Told:
-        return _Told(self._topics, self._pattern, self.owned)
+        return _Told(self._topics, self._pattern, self.owned, self._withdrawn_count)
 
     # -- what comes back -------------------------------------------------------------------------------------------
 
@@ -223,11 +228,17 @@ class ConsumerMembership:
         self.heartbeat_interval_ms = response.heartbeat_interval_ms
         if response.assignment is None:
             return Heard.WELL
-        self.assigned = {
+        assigned = {
             bytes(each.topic_id): frozenset(each.partitions)
             for each in response.assignment.topic_partitions
             if each.partitions
         }
+        nothing: frozenset[int] = frozenset()
+        self._withdrawn_count += any(
+            held - assigned.get(topic_id, nothing) - self.owned.get(topic_id, nothing)
+            for topic_id, held in self.assigned.items()
+        )
+        self.assigned = assigned
         return Heard.ASSIGNED
 
     def goes_out(self) -> bool:
