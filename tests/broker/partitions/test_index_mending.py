@@ -93,6 +93,7 @@ async def misled(directory, how, count=2):
         for _ in range(count):
             for _ in range(4):
                 await client.produce("t", "a", "b")
+                await _later(broker)  # each batch has an entry in the time index
             broker.partitions.existing(T0).log.roll()
         await client.produce("t", "c")
     for index in sorted((directory / "t-0").glob("*.index"))[:count]:
