@@ -187,6 +187,29 @@ def test_groups_are_refused_at_once(broker: TestBroker, protocol: str) -> None:
         ends(lambda: reader.commit({SECRET: 0}), errors.TopicAuthorization, READ_SECRET)
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_a_member_whose_right_goes_and_comes_reads_on(broker: TestBroker, protocol: str) -> None:
+    """It heard of the first refusal for ever."""
+    group = f"lent-{protocol}"
+    lent = {"group_id": group, "group_protocol": protocol, "heartbeat_interval_ms": 200}
+    with sync.Admin(**broker.client_options("admin")) as admin, consumer(broker, "open", **lent) as reader:
+        for values in ([b"open"], []):
+            with pytest.raises(errors.GroupAuthorization, match=f"read group '{group}'"):
+                while True:
+                    reader.poll(20_000)
+            admin.create_acls([rule("group", group, "read")])
+            found: list[bytes | None] = []
+            is_refused, deadline = True, time.monotonic() + 30
+            while is_refused or found != values:
+                assert time.monotonic() < deadline, found
+                try:
+                    found += [record.value for record in reader.poll(2000)]
+                    is_refused = not reader.assignment()
+                except errors.GroupAuthorization:
+                    is_refused = True
+            admin.delete_acls([AclFilter(resource_type="group", resource_name=group)])
+
+
 def producer(broker: TestBroker, **config: Any) -> sync.Producer:
     return sync.Producer(**broker.client_options("bob"), **config)
 

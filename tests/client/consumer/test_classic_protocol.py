@@ -336,13 +336,85 @@ def test_a_coordinator_that_does_not_answer_is_looked_for_again(api, trouble):
     run(work)
 
 
-def test_joining_stops_at_errors_that_do_not_pass():
+def test_a_join_that_is_refused_is_told_and_goes_on():
     async def work():
         broker = Coordinator()
         broker.script(ApiKey.JOIN_GROUP, E.GROUP_AUTHORIZATION_FAILED)
         async with member(broker) as c:
             with pytest.raises(errors.GroupAuthorization, match="group 'g'"):
                 await c.poll(1000)
+            await c.poll(1000)
+            assert c.assignment() == {ZERO, ONE}
+
+    run(work)
+
+
+async def refusals(consumer, seconds, timeout_ms=300):
+    """How often poll raised that the group is refused, in this time, and once more where there is none."""
+    loop, count = asyncio.get_running_loop(), 0
+    ends = loop.time() + seconds
+    while True:
+        try:
+            await consumer.poll(timeout_ms)
+        except errors.GroupAuthorization:
+            count += 1
+            assert count < 10_000, "nobody is asked again"
+        if loop.time() >= ends:
+            return count
+
+
+@pytest.mark.parametrize("then", [0, E.UNKNOWN_MEMBER_ID, E.REBALANCE_IN_PROGRESS])
+@pytest.mark.parametrize("polls", [False, True])
+def test_who_was_refused_its_group_works_again_when_it_has_the_right(then, polls):
+    """The first refusal ended all heartbeats, and poll raised it for ever."""
+
+    async def work():
+        broker, listener = Coordinator(), Listener()
+        async with member(broker) as c:
+            c.subscribe(["t"], listener=listener)
+            await c.poll(1000)
+            before = len(broker.requests(ApiKey.HEARTBEAT))
+            broker.script(ApiKey.HEARTBEAT, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+            await asyncio.sleep(2)
+            assert await refusals(c, 20 if polls else 0) >= (15 if polls else 1)
+            await asyncio.sleep(0 if polls else 20)
+            assert len(broker.requests(ApiKey.HEARTBEAT)) - before <= 35, "about once a second"
+            broker.scripts[ApiKey.HEARTBEAT].clear()
+            broker.script(ApiKey.HEARTBEAT, then)
+            await asyncio.sleep(1.5)
+            await c.poll(1000)
+            assert c.assignment() == {ZERO, ONE}
+            came = {0: [], E.UNKNOWN_MEMBER_ID: ["lost", "assigned"]}.get(then, ["revoked", "assigned"])
+            assert [what for what, _ in listener.heard] == ["assigned", *came]
+            broker.script(ApiKey.HEARTBEAT, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+            await asyncio.sleep(2)
+        assert len(broker.requests(ApiKey.LEAVE_GROUP)) == 1, "a refused one stops as any other"
+
+    run(work)
+
+
+@pytest.mark.parametrize("api", [ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.FIND_COORDINATOR])
+def test_who_may_not_join_yet_joins_when_it_may(api):
+    async def work():
+        broker = Coordinator()
+        broker.script(api, *[E.GROUP_AUTHORIZATION_FAILED] * 10)
+        async with member(broker) as c:
+            assert await refusals(c, 15, timeout_ms=5) >= 10, "also to who hardly waits"
+            assert c.assignment() == {ZERO, ONE}
+            assert 11 <= len(broker.requests(api)) <= 12, "however often it is polled"
+
+    run(work)
+
+
+def test_who_is_refused_while_it_joins_can_unsubscribe_and_come_back():
+    async def work():
+        broker = Coordinator()
+        broker.script(ApiKey.JOIN_GROUP, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+        async with member(broker) as c:
+            assert await refusals(c, 3)
+            c.unsubscribe()
+            broker.scripts[ApiKey.JOIN_GROUP].clear()
+            c.subscribe(["t"])
             await c.poll(1000)
             assert c.assignment() == {ZERO, ONE}
 

@@ -108,6 +108,20 @@ async def polled(consumer, seconds=3.0):
         await consumer.poll(timeout_ms=int(left * 1000) + 1)
 
 
+async def refusals(consumer, seconds, timeout_ms=300):
+    """How often poll raised that the group is refused, in this time, and once more where there is none."""
+    loop, count = asyncio.get_running_loop(), 0
+    ends = loop.time() + seconds
+    while True:
+        try:
+            await consumer.poll(timeout_ms)
+        except errors.GroupAuthorization:
+            count += 1
+            assert count < 10_000, "nobody is asked again"
+        if loop.time() >= ends:
+            return count
+
+
 def owned(request):
     return None if request.topic_partitions is None else [p for t in request.topic_partitions for p in t.partitions]
 
@@ -219,6 +233,65 @@ def test_what_cannot_be_mended_is_raised():
         async with consumer_of(broker, group_instance_id="i") as consumer:
             with pytest.raises(errors.UnreleasedInstanceId, match="so it is"):
                 await polled(consumer)
+
+    run(main)
+
+
+@pytest.mark.parametrize("is_put_out", [False, True])
+@pytest.mark.parametrize("polls", [False, True])
+def test_who_was_refused_its_group_works_again_when_it_has_the_right(is_put_out, polls):
+    """The first refusal ended all heartbeats, and poll raised it for ever."""
+
+    async def main():
+        broker, listener = Coordinator(), Listener()
+        async with consumer_of(broker) as consumer:
+            consumer.subscribe(["t"], listener=listener)
+            await polled(consumer)
+            before = len(broker.requests(HEARTBEAT))
+            broker.script(HEARTBEAT, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+            await asyncio.sleep(2)
+            assert await refusals(consumer, 20 if polls else 0) >= (15 if polls else 1)
+            await asyncio.sleep(0 if polls else 20)
+            assert len(broker.requests(HEARTBEAT)) - before <= 35, "about once a second"
+            broker.scripts[HEARTBEAT].clear()
+            broker.script(HEARTBEAT, *([E.UNKNOWN_MEMBER_ID] if is_put_out else []))
+            await asyncio.sleep(1.5)
+            await polled(consumer)
+            assert consumer.assignment() == {ZERO, ONE}
+            assert [name for name, _ in listener.heard] == ["assigned", *(["lost", "assigned"] if is_put_out else [])]
+            broker.script(HEARTBEAT, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+            await asyncio.sleep(2)
+        assert broker.requests(HEARTBEAT)[-1].member_epoch == -1, "a refused one stops as any other"
+
+    run(main)
+
+
+@pytest.mark.parametrize("api", [HEARTBEAT, ApiKey.FIND_COORDINATOR])
+def test_who_may_not_join_yet_joins_when_it_may(api):
+    async def main():
+        broker = Coordinator()
+        broker.script(api, *[E.GROUP_AUTHORIZATION_FAILED] * 10)
+        async with consumer_of(broker) as consumer:
+            assert await refusals(consumer, 15, timeout_ms=5) > 10, "also to who hardly waits"
+            assert consumer.assignment() == {ZERO, ONE}
+            assert len(broker.requests(api)) >= 11
+
+    run(main)
+
+
+def test_a_refused_member_that_does_not_poll_leaves_and_comes_back():
+    async def main():
+        broker = Coordinator()
+        async with consumer_of(broker, max_poll_interval_ms=5_000) as consumer:
+            await polled(consumer)
+            broker.script(HEARTBEAT, *[E.GROUP_AUTHORIZATION_FAILED] * 1000)
+            await asyncio.sleep(20)
+            with pytest.raises(errors.GroupAuthorization):
+                await polled(consumer)
+            broker.scripts[HEARTBEAT].clear()
+            await asyncio.sleep(1.5)
+            await polled(consumer)
+            assert consumer.assignment() == {ZERO, ONE}
 
     run(main)
 

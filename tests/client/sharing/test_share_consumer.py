@@ -385,6 +385,31 @@ def test_an_error_without_a_name_is_fetched_over_and_what_is_refused_is_told(tmp
     run(main())
 
 
+@pytest.mark.parametrize("api", ["ShareGroupHeartbeat", "ShareFetch"])
+def test_who_was_refused_its_group_works_again_when_it_has_the_right(tmp_path, api):
+    """The first heartbeat that was refused was the last one, and poll raised it for ever."""
+
+    async def main():
+        async with (
+            World(tmp_path) as world,
+            FaultyProxy(world.broker.bootstrap_servers) as proxy,
+            world.consumer(bootstrap_servers=proxy.bootstrap_servers) as consumer,
+        ):
+            assert values(await consumer.poll(20_000)) == TEN
+            assert await consumer.commit() == {}
+            proxy.misreport(api, ErrorCode.GROUP_AUTHORIZATION_FAILED, count=3)
+            for _ in range(3):
+                with pytest.raises(GroupAuthorization):
+                    await consumer.poll(20_000)
+            await world.client.produce("t", "last")
+            while True:
+                with suppress(GroupAuthorization):
+                    if values(await consumer.poll(20_000)) == ["last"]:
+                        break
+
+    run(main())
+
+
 def test_what_came_while_the_application_worked_is_not_handed_out_when_its_lock_is_over(tmp_path):
     """shares 67: somebody else may have it by then, and have said that it is done."""
 

@@ -17,6 +17,7 @@ from oncelog.client.backoff import Backoff
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import group_error, group_key
 from oncelog.client.config import ConsumerConfig
+from oncelog.client.obstacle import Obstacle, rights_may_come
 from oncelog.core.consumer.assignors import ASSIGNORS, assign_joined, user_data
 from oncelog.errors import (
     ErrorCode,
@@ -84,6 +85,7 @@ class GroupMembership:
         self.assigned_counts: dict[str, int] | None = None  # what this member as the leader assigned
         self._partition_counts = partition_counts
         self._join: asyncio.Task[Joined] | None = None
+        self._refused: asyncio.Future[None] | None = None  # the join under way was, and is tried again after a while
         self._member_id = ""  # as the coordinator knows it, maybe ahead of what was adopted
         self._generation_id = -1
         self._last_poll_ms = 0.0
@@ -94,7 +96,7 @@ class GroupMembership:
         self.group_topics: frozenset[str] = frozenset()  # as the leader: what anybody of the group subscribed to
         self.to_take_over: tuple[TopicPartition, ...] | None = None  # of `adopted`; None: it is done
         self.lost = False  # the coordinator threw this member out: its partitions may be read by others already
-        self.error: KafkaError | None = None
+        self.obstacle = Obstacle()
 
     # -- for the consumer
 
@@ -135,15 +137,18 @@ class GroupMembership:
         self._join.add_done_callback(lambda _: self._wake())
 
     async def joined(self, timeout_s: float) -> bool:
-        """Whether the join ended within the time: with `to_take_over`, or with this member `lost`. Raises what cannot be
-        retried."""
+        """Whether the join ended within the time, with `to_take_over` or with this member `lost`; or it met an obstacle, and
+        goes on. Raises what cannot be retried."""
         join = self._join
         assert join is not None
-        await asyncio.wait([join], timeout=max(timeout_s, 0))
+        if self._refused is None or self._refused.done():
+            self._refused = asyncio.get_running_loop().create_future()
+        waits_for: tuple[asyncio.Future[Any], ...] = (join, self._refused)
+        await asyncio.wait(waits_for, timeout=max(timeout_s, 0), return_when=asyncio.FIRST_COMPLETED)
         if self._join is not join:
             return True  # the member left meanwhile, or was put out
         if not join.done() or join.cancelled():
-            return False
+            return self.obstacle.error is not None
         self._join = None
         self.polled()  # who waits for a join is in `poll`
         try:
@@ -170,6 +175,7 @@ class GroupMembership:
         if self._join is not None:
             self._join.cancel()
             self._join = None
+        self.obstacle.passed()
         member_id = self._member_id
         self.adopted, self.to_take_over, self.needs_join = None, None, True
         if not member_id or self._config.group_instance_id is not None:
@@ -192,6 +198,7 @@ class GroupMembership:
         at_once = JOINS_AT_ONCE
         while True:
             has_id = bool(self._member_id)
+            self.obstacle.passed()  # a refusal comes at once, and a join that is let in may wait for others
             try:
                 response = await self._join_group(subscription)
                 return await self._sync_group(response)
@@ -201,6 +208,11 @@ class GroupMembership:
                 if not self._may_join_again(error, subscription):
                     raise
                 log.debug("joining group %r: %s", self.group_id, error)
+                if rights_may_come(error):
+                    self.obstacle.met(error)
+                    if self._refused is not None and not self._refused.done():
+                        self._refused.set_result(None)
+                    self._wake()
                 if error.code == ErrorCode.MEMBER_ID_REQUIRED and not has_id:
                     continue  # the id is good for a session timeout, which may be shorter than a pause
                 at_once -= 1
@@ -216,6 +228,8 @@ class GroupMembership:
                 self._member_id = ""
             # What it owns is lost: others may have read on. Kept, with its places, it would be read again.
             return not subscription.owned_partitions
+        if rights_may_come(error):
+            return True
         return error.retriable or error.code in (ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS)
 
     async def _join_group(self, subscription: Subscription) -> JoinGroupResponse:
@@ -305,8 +319,12 @@ class GroupMembership:
             try:
                 await self._heartbeat()
                 backoff.reset()
+                if self.obstacle.error is not None and not self._has_moved_on(asked_as):
+                    self.obstacle.passed()
+                    self._wake()
             except KafkaError as error:
-                if error.code not in _OF_A_GENERATION or not self._has_moved_on(asked_as):
+                is_of_then = error.code in _OF_A_GENERATION or rights_may_come(error)
+                if not is_of_then or not self._has_moved_on(asked_as):
                     pause_ms = self._heartbeat_failed(error, backoff)
 
     def _has_moved_on(self, asked_as: tuple[str, int]) -> bool:
@@ -337,6 +355,11 @@ class GroupMembership:
             raise group_error(self._cluster, self.group_id, response.error_code, "the heartbeat was refused")
 
     def _heartbeat_failed(self, error: KafkaError, backoff: Backoff) -> float:
+        if rights_may_come(error):
+            self.obstacle.met(error)
+            self._wake()
+            return min(backoff.next_ms(), self._config.heartbeat_interval_ms)
+        self.obstacle.passed()
         if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.needs_join = True
             self._wake()
@@ -348,7 +371,8 @@ class GroupMembership:
             self.lost = self.needs_join = True
             self._wake()
         elif isinstance(error, FencedInstanceId) or not error.retriable:
-            self._generation_id, self.error = -1, error
+            self._generation_id = -1
+            self.obstacle.met(error)
             self._wake()
         else:
             log.debug("heartbeat: %s", error)

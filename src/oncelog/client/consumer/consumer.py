@@ -414,7 +414,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
 
     async def _prepare(self, ends: float) -> None:
         if self._protocol is not None and not self._assigned_by_hand:
-            await self._reconcile(self._protocol)
+            await self._reconcile(self._protocol, ends)
         elif self._membership is not None and not self._assigned_by_hand:
             await self._take_part(self._membership, ends)
         elif not self._assigned_by_hand and (self._topics or self._pattern):

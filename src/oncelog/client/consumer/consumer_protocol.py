@@ -15,6 +15,7 @@ from typing import Any
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import FIND_AGAIN, group_key
 from oncelog.client.config import ConsumerConfig
+from oncelog.client.obstacle import Obstacle, rights_may_come
 from oncelog.core.consumer.membership import ConsumerMembership, Heard, MemberIdentity
 from oncelog.errors import ErrorCode, KafkaError, UnsupportedVersion
 from oncelog.types import GroupMetadata, TopicPartition
@@ -43,7 +44,7 @@ class ConsumerProtocol:
                 server_assignor=config.group_remote_assignor,
             )
         )
-        self.error: KafkaError | None = None
+        self.obstacle = Obstacle()
         self.lost = False  # the broker put the member out; until the application has heard it
         self._news = asyncio.Event()
         self._heard = asyncio.Event()
@@ -123,6 +124,7 @@ class ConsumerProtocol:
         self._is_leaving |= request is not None
         self.machine.subscribe((), None)
         self.machine.left()
+        self.obstacle.passed()
         self.machine.let_go()
         self.lost = False
         return request
@@ -158,7 +160,7 @@ class ConsumerProtocol:
                     await self._news.wait()
             self._news.clear()
             pause_ms = self._interval_ms()
-            is_out = self._is_silent or self._is_leaving or self.error is not None or self.machine.is_fenced
+            is_out = self._is_silent or self._is_leaving or self.obstacle.is_final or self.machine.is_fenced
             if is_out or not self.machine.has_subscription:
                 continue
             if self._cluster.now_ms() - self._last_poll_ms > self._config.max_poll_interval_ms:
@@ -191,6 +193,8 @@ class ConsumerProtocol:
         member_epoch = self.machine.member_epoch
         heard = self.machine.heard(response)
         self._heard.set()
+        if heard not in (Heard.REFUSED, Heard.LATE):
+            self._let_in()
         if heard is Heard.FENCED:
             log.warning("group %r: %s", self.group_id, response.error_message or "this member was put out")
             self._known_epoch = member_epoch
@@ -222,10 +226,17 @@ class ConsumerProtocol:
     def _failed(self, error: KafkaError, pause_ms: float) -> float:
         if error.retriable and not isinstance(error, UnsupportedVersion):
             log.debug("heartbeat: %s", error)
+            self._let_in()
             return min(pause_ms, self._interval_ms())
-        self.error = error
+        self.obstacle.met(error)
         self._wake()
-        return self._interval_ms()
+        return pause_ms if rights_may_come(error) else self._interval_ms()
+
+    def _let_in(self) -> None:
+        """The right is not what is missing, or not any more."""
+        if self.obstacle.error is not None:
+            self.obstacle.passed()
+            self._wake()
 
     async def _stop_for_silence(self) -> None:
         log.warning(
@@ -234,6 +245,7 @@ class ConsumerProtocol:
         self._known_epoch = self.machine.member_epoch
         request = self.machine.leave_request()
         self.machine.left()
+        self.obstacle.passed()
         self.lost = self.machine.is_fenced
         self._is_silent = True
         with contextlib.suppress(KafkaError):

@@ -6,6 +6,7 @@ Mixed into `Consumer`. Whatever the protocol, partitions come and go only inside
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -21,6 +22,7 @@ from oncelog.client.consumer.farewell import Farewell, Listening, begin, end, fa
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.positions import Position, Positions
 from oncelog.client.interceptors import ConsumerInterceptor
+from oncelog.client.obstacle import Obstacle
 from oncelog.errors import IllegalGeneration, IllegalState, KafkaError, RebalanceInProgress, StaleMemberEpoch
 from oncelog.host.host import Host
 from oncelog.host.randomness import random_uuid
@@ -233,14 +235,15 @@ class GroupPart:
 
     # -- the protocol of KIP-848: the broker assigns
 
-    async def _reconcile(self, protocol: ConsumerProtocol) -> None:
+    async def _reconcile(self, protocol: ConsumerProtocol, ends: float) -> None:
         """Give back and take over what the broker says; the member tells it that this was done.
 
         What it says may change, and the member may be put out or leave, whenever this waits: so all is looked at anew.
         """
         while not self._has_left:
-            if protocol.error is not None:
-                raise protocol.error
+            if protocol.obstacle.error is not None:
+                await self._tell(protocol.obstacle, ends)
+                continue
             if protocol.lost:
                 await self._lose()
                 protocol.let_go()
@@ -265,9 +268,9 @@ class GroupPart:
         """Join where that is due, and take over what comes of it. Whenever this waits the member may be put out or leave."""
         loop = asyncio.get_running_loop()
         while not self._has_left:
-            if membership.error is not None:
-                raise membership.error
-            if membership.lost:
+            if membership.obstacle.error is not None:
+                await self._tell(membership.obstacle, ends)
+            elif membership.lost:
                 await self._lose()
                 membership.let_go()
             elif membership.to_take_over is not None:
@@ -329,6 +332,19 @@ class GroupPart:
     def _has_left(self) -> bool:
         """Whether the application unsubscribed or stopped, perhaps inside a listener."""
         return self._assigned_by_hand or self._is_stopped
+
+    async def _tell(self, obstacle: Obstacle, ends: float) -> None:
+        """Raise what keeps the member out, once for each answer and at the end of a poll, unless it is let in before that."""
+        loop, news = asyncio.get_running_loop(), self._fetcher.arrived
+        while obstacle.is_known and (left_s := ends - loop.time()) > 0 and not self._has_left:
+            self._polled()
+            news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, self._config.max_poll_interval_ms / 2000)):
+                    await news.wait()
+        await asyncio.sleep(0)  # who polls without waiting lets the question go on its way
+        if not self._has_left:
+            obstacle.raise_error()
 
     async def _lose(self) -> None:
         lost = sorted(self._positions.by_partition)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.group_offsets import FIND_AGAIN, group_key
 from oncelog.client.config import ShareConsumerConfig
+from oncelog.client.obstacle import Obstacle, rights_may_come
 from oncelog.errors import ErrorCode, KafkaError, UnsupportedVersion, error_for
 from oncelog.wire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 
@@ -29,16 +30,23 @@ class ShareMember:
         self.member_id = member_id
         self.topics: tuple[str, ...] = ()
         self.assigned: frozenset[tuple[bytes, int]] = frozenset()
-        self.error: KafkaError | None = None
+        self.obstacle = Obstacle()
         self._member_epoch = JOIN_EPOCH
         self._told: tuple[str, ...] | None = None  # the topics that the broker knows of
         self._interval_ms = FIRST_INTERVAL_MS
         self._news = asyncio.Event()
         self._is_asking = asyncio.Lock()
+        self._asks_again = False  # a fetch was refused
 
     def subscribe(self, topics: tuple[str, ...]) -> None:
         """Read these topics."""
         self.topics = topics
+        self._news.set()
+
+    def refused(self, error: KafkaError) -> None:
+        """A fetch heard it first: the member asks again after a while."""
+        self.obstacle.met(error)
+        self._asks_again = True
         self._news.set()
 
     async def heartbeats(self) -> None:
@@ -51,21 +59,35 @@ class ShareMember:
                     await self._news.wait()
             self._news.clear()
             pause_ms = self._interval_ms
-            if self.error is not None or not self.topics:
+            if self.obstacle.is_final or not self.topics:
+                continue
+            if self._asks_again:
+                self._asks_again = False
+                pause_ms = backoff.next_ms()
                 continue
             try:
                 async with self._is_asking:
                     telling = self.topics  # others may be subscribed to until the answer is here
                     pause_ms = self._heard(await self._ask(self._request()), telling) or backoff.next_ms()
             except KafkaError as error:
-                if not error.retriable or isinstance(error, UnsupportedVersion):
-                    self.error = error
-                    self._wake()
-                    continue
                 self._told = None  # the request may have been lost
-                pause_ms = min(backoff.next_ms(), self._interval_ms)
+                if error.retriable and not isinstance(error, UnsupportedVersion):
+                    self._let_in()
+                    pause_ms = min(backoff.next_ms(), self._interval_ms)
+                    continue
+                self.obstacle.met(error)
+                self._wake()
+                if rights_may_come(error):
+                    pause_ms = backoff.next_ms()
                 continue
+            self._let_in()
             backoff.reset()
+
+    def _let_in(self) -> None:
+        """The right is not what is missing, or not any more."""
+        if self.obstacle.error is not None:
+            self.obstacle.passed()
+            self._wake()
 
     def _request(self) -> ShareGroupHeartbeatRequest:
         names = None if self._told == self.topics else list(self.topics)  # nobody is told when a member joins

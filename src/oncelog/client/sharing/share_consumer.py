@@ -21,6 +21,7 @@ from oncelog.client.config import ShareConsumerConfig, snake_case
 from oncelog.client.consumer.deserializing import decoder_of
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.ending import Ending
+from oncelog.client.obstacle import rights_may_come
 from oncelog.client.option_types import ShareConsumerOptions
 from oncelog.client.records import ShareRecord
 from oncelog.client.sharing.broker_session import BrokerSession
@@ -185,9 +186,11 @@ class ShareConsumer:
         """
         arguments.duration_ms("timeout_ms", timeout_ms)
         self._check()
+        until_ms = self._cluster.now_ms() + timeout_ms
+        if not await self._passes_obstacle(until_ms):
+            return []
         self._settle()
         self._give_back_stale()
-        until_ms = self._cluster.now_ms() + timeout_ms
         if self._buffer:
             await self._acknowledge_now(timeout_ms)
             self._check()
@@ -214,6 +217,8 @@ class ShareConsumer:
         """The next record; in the mode "implicit" the one before is accepted. Ends when the consumer is stopped."""
         while not self._is_stopped:
             self._check()
+            if not await self._passes_obstacle(self._cluster.now_ms() + POLL_TIMEOUT_MS):
+                break
             self._settle()
             self._give_back_stale()
             await self._say_in_time()
@@ -232,9 +237,24 @@ class ShareConsumer:
         if self._cluster.is_closed:
             raise IllegalState(NOT_CONNECTED)
         self._cluster.check_loop()
-        for error in (self._failure, self._member.error):
-            if error is not None:
-                raise error
+        if self._failure is not None:
+            raise self._failure
+        if self._member.obstacle.is_final:
+            self._member.obstacle.raise_error()
+
+    async def _passes_obstacle(self, until_ms: float) -> bool:
+        """False: it was stopped. Raises what keeps the member out, once for each answer and at the end of a poll, unless it is
+        let in before that."""
+        obstacle = self._member.obstacle
+        while obstacle.is_known and (left_ms := until_ms - self._cluster.now_ms()) > 0 and not self._is_stopped:
+            self._news.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(left_ms / 1000):
+                    await self._news.wait()
+        if obstacle.error is not None and not self._is_stopped:
+            await asyncio.sleep(0)  # who polls without waiting lets the question go on its way
+            obstacle.raise_error()
+        return not self._is_stopped
 
     def _settle(self) -> None:
         """What the application had of the poll before."""
@@ -359,6 +379,7 @@ class ShareConsumer:
             await asyncio.sleep(backoff.next_ms() / 1000)
         while not self._buffer and self._damage is None and not self._is_stopped:
             self._check()
+            self._member.obstacle.raise_error()
             self._refused_topics.raise_error()
             self._news.clear()
             self._begin_fetches(timeout_ms)
@@ -424,6 +445,8 @@ class ShareConsumer:
                 self._cluster.refresh_soon(self._topics)
                 has_failed = True
             else:
+                if isinstance(error, KafkaError) and rights_may_come(error):
+                    self._member.refused(error)
                 raise error
         return has_failed
 
