@@ -56,6 +56,7 @@ class MariaDb(DatabaseServer):
         command += [
             "--skip-networking",
             f"--pid-file={self.folder / 'server.pid'}",
+            f"--tmpdir={self.folder}",  # its user may not write to that of whoever runs this
             "--innodb-buffer-pool-size=16M",
             *options,
         ]
@@ -83,6 +84,7 @@ def running() -> Iterator[MariaDb]:
             ),
             check=True,
             capture_output=True,
+            env={**os.environ, "TMPDIR": str(folder)},
         )
         server = MariaDb(folder)
         server.start()
