@@ -41,6 +41,7 @@ PARAMETER = "the interface: a parameter's default"
 NOBODY = "nobody authenticates in a simulated cluster yet"
 RECONCILING = "of `oncelog reconcile`, which reads a directory that no simulated broker has"
 NAMED: dict[str, str] = {
+    "oncelog.recipes.sqlalchemy.SERVER_STATUS_IN_TRANS": "a bit of MySQL's protocol",
     "oncelog.client.admin.share_groups.UNKNOWN": PROTOCOL,
     "oncelog.client.sharing.member.FIRST_INTERVAL_MS": ELSEWHERE,
     "oncelog.broker.warm_up.QUIET_S": ELSEWHERE,
