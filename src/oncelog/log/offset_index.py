@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left, bisect_right
-from itertools import islice
 from operator import lt
 from struct import Struct
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.ascending import first_that_does_not_follow
 
 ENTRY_SIZE_BYTES = 8
 _ENTRY = Struct(">ii")
@@ -61,9 +61,8 @@ class OffsetIndex:
         offsets, positions = self.offsets, self.positions
         if offsets and (offsets[0] < 0 or positions[0] <= 0 or positions[-1] >= log_size_bytes):
             raise CorruptIndex(f"offset index of {self.base_offset}: entries outside the log")
-        for numbers in (offsets, positions):  # of a gigabyte there are 262,144, and the loop waits
-            if not all(map(lt, numbers, islice(numbers, 1, None))):
-                wrong = next(i for i in range(1, len(numbers)) if numbers[i] <= numbers[i - 1])
+        for numbers in (offsets, positions):
+            if (wrong := first_that_does_not_follow(numbers, lt)) is not None:
                 raise CorruptIndex(f"offset index of {self.base_offset}: entry {wrong} does not ascend")
 
     def __len__(self) -> int:

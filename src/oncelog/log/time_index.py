@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from array import array
 from bisect import bisect_left
-from itertools import islice
 from operator import le, lt
 from struct import Struct
 
 from oncelog.errors import CorruptIndex
+from oncelog.log.ascending import first_that_does_not_follow
 
 ENTRY_SIZE_BYTES = 12
 NO_TIMESTAMP = -1
@@ -54,10 +54,11 @@ class TimeIndex:
                 del timestamps[end:], offsets[end:]
                 break
         index.timestamps, index.offsets, index.flushed_count = timestamps, offsets, len(timestamps)
-        begins_well = not timestamps or (timestamps[0] > NO_TIMESTAMP and offsets[0] >= 0)
-        later, further = islice(timestamps, 1, None), islice(offsets, 1, None)
-        if not (begins_well and all(map(lt, timestamps, later)) and all(map(le, offsets, further))):
-            raise CorruptIndex(f"time index of {base_offset}: its entries do not ascend")
+        if timestamps and (timestamps[0] <= NO_TIMESTAMP or offsets[0] < 0):
+            raise CorruptIndex(f"time index of {base_offset}: entry 0 does not ascend")
+        for numbers, follows in ((timestamps, lt), (offsets, le)):
+            if (wrong := first_that_does_not_follow(numbers, follows)) is not None:
+                raise CorruptIndex(f"time index of {base_offset}: entry {wrong} does not ascend")
         return index
 
     def __len__(self) -> int:
