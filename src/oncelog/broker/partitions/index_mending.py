@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class MendingDue(Exception):
-    """A segment of `partition` must be read whole before what was asked can be answered: `IndexMending.mend_due`."""
+    """A segment of `partition` must be read whole before what was asked can be answered: `IndexMending.when_mended`."""
 
     def __init__(self, partition: LocalPartition, log_path: str) -> None:
         super().__init__(log_path)
@@ -71,8 +71,20 @@ class IndexMending:
         except MendingDue as due:
             return next(each for each in log.segments if each.log_path == due.log_path)
 
-    async def mend_due(self, due: MendingDue) -> bool:
-        """Whether to look again; not where its partition is offline or deleted, by now."""
+    async def when_mended(
+        self, due: MendingDue, look: Callable[[], T], given_up: Callable[[TopicPartition], object]
+    ) -> T:
+        """What `look` gives once nothing has to be read whole for it any more. `given_up`: of this partition nothing can be
+        read, as it is offline or deleted by now."""
+        while True:  # each time one segment is mended, or one partition given up
+            if not await self._mend_due(due):
+                given_up(due.partition.name)
+            try:
+                return look()
+            except MendingDue as more:
+                due = more
+
+    async def _mend_due(self, due: MendingDue) -> bool:
         partition = due.partition
         segment = next((each for each in partition.log.segments if each.log_path == due.log_path), None)
         if segment is not None:  # else it was removed meanwhile

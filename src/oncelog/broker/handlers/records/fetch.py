@@ -237,13 +237,7 @@ async def _answer_later(fetch: _Fetch, timeout_s: float) -> FetchResponse:
 
 
 async def _answer_mended(fetch: _Fetch, due: MendingDue) -> FetchResponse:
-    while True:  # each time one segment is mended, or one partition given up
-        if not await fetch.node.partitions.index_mending.mend_due(due):
-            fetch.unmended.add(due.partition.name)
-        try:
-            return fetch.response()
-        except MendingDue as more:
-            due = more
+    return await fetch.node.partitions.index_mending.when_mended(due, fetch.response, fetch.unmended.add)
 
 
 def _open_session(node: Node, request: Request) -> FetchContext | Refuse:

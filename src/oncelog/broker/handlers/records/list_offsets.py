@@ -37,12 +37,8 @@ def handle(node: Node, request: Request) -> ListOffsetsResponse | Coroutine[Any,
 
 
 async def _when_mended(node: Node, request: Request, due: MendingDue) -> ListOffsetsResponse:
-    while True:  # each time one segment's are mended, or its partition is offline
-        await node.partitions.index_mending.mend_due(due)
-        try:
-            return _response(node, request)
-        except MendingDue as more:
-            due = more
+    # One that is given up is found offline, or not at all, by the next look.
+    return await node.partitions.index_mending.when_mended(due, lambda: _response(node, request), lambda _: None)
 
 
 def _response(node: Node, request: Request) -> ListOffsetsResponse:
