@@ -15,9 +15,9 @@ from oncelog.broker.config.config import ConfigInvalid
 from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.partitions.partition_directories import partition_directories, put_away
 from oncelog.broker.startup import (
-    BEGUN_BY,
     META_PROPERTIES,
     PROCESSES,
+    has_begun,
     meta_properties,
     note_process,
     process_count_of,
@@ -96,7 +96,7 @@ class _Move:
             path
             for index, path in self._directories.items()
             if index < self._before
-            and any(self._files.exists(f"{path}/{each}") for each in BEGUN_BY)  # else it has never begun, nor been lost
+            and has_begun(self._files, path)  # else it was not lost either
             and not self._files.exists(f"{path}/{CLEAN_SHUTDOWN}")
         ]
         if unclean:

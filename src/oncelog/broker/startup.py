@@ -93,10 +93,15 @@ def root_of_process(parts: Assembly) -> str | None:
     return path.removesuffix(end) if index and path.endswith(end) else None
 
 
+def has_begun(files: Files, path: str) -> bool:
+    """Whether a process's directory may have data."""
+    return any(files.exists(f"{path}/{each}") for each in BEGUN_BY)
+
+
 def refuse_lost_process(files: Files, root: str, index: int) -> None:
     """A process that had data, and whose directory is gone, must not begin anew in silence. Raises ConfigInvalid."""
     path, mark, own = directory_of(root, index), begun_mark(root, index), f"{root}/{META_PROPERTIES}"
-    if any(files.exists(f"{path}/{each}") for each in BEGUN_BY) or not files.exists(mark):
+    if has_begun(files, path) or not files.exists(mark):
         return
     cluster_id = meta_properties(files, own).get("cluster.id", "") if files.exists(own) else ""
     if files.read_whole(mark).decode("utf-8", "replace").strip() == cluster_id:
