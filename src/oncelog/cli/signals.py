@@ -23,9 +23,8 @@ if TYPE_CHECKING:
 
 WORDS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated", signal.SIGHUP: "hung up"}
 CUT_SHORT = "the stop was cut short: nothing acknowledged is lost, and the next start recovers"  # of a broker
-REPEATED_WITHIN_S = (
-    1.0  # service managers tell a process to end more than once; later it is somebody who does not want to wait
-)
+# Service managers tell a process to end more than once; later it is somebody who does not want to wait.
+REPEATED_WITHIN_S = 1.0
 STDERR = 2
 Handler = Callable[[int, FrameType | None], object]
 
