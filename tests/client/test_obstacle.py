@@ -18,7 +18,8 @@ def test_a_missing_right_is_told_once_for_each_answer_until_it_is_there() -> Non
             obstacle.raise_error()
         assert obstacle.is_known
         assert not obstacle.is_final
-    obstacle.passed()
+    assert obstacle.passed()
+    assert not obstacle.passed()
     assert not obstacle.is_known
     obstacle.raise_error()
 
@@ -26,7 +27,7 @@ def test_a_missing_right_is_told_once_for_each_answer_until_it_is_there() -> Non
 def test_what_is_final_stays() -> None:
     obstacle = Obstacle()
     obstacle.met(errors.FencedInstanceId("over"))
-    obstacle.passed()
+    assert not obstacle.passed()
     obstacle.met(errors.GroupAuthorization("no"))
     for _ in range(2):
         assert obstacle.is_final

@@ -38,10 +38,12 @@ class Obstacle:
         if not self.is_final:
             self.error, self._is_told = error, False
 
-    def passed(self) -> None:
-        """Something else was heard, or nothing is asked any more."""
-        if not self.is_final:
-            self.error = None
+    def passed(self) -> bool:
+        """Something else was heard, or nothing is asked any more. Whether there was one: who waits may go on."""
+        if self.error is None or self.is_final:
+            return False
+        self.error = None
+        return True
 
     def raise_error(self) -> None:
         """Where it stands."""

@@ -319,8 +319,7 @@ class GroupMembership:
             try:
                 await self._heartbeat()
                 backoff.reset()
-                if self.obstacle.error is not None and not self._has_moved_on(asked_as):
-                    self.obstacle.passed()
+                if not self._has_moved_on(asked_as) and self.obstacle.passed():
                     self._wake()
             except KafkaError as error:
                 is_of_then = error.code in _OF_A_GENERATION or rights_may_come(error)

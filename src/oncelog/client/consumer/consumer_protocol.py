@@ -193,8 +193,8 @@ class ConsumerProtocol:
         member_epoch = self.machine.member_epoch
         heard = self.machine.heard(response)
         self._heard.set()
-        if heard not in (Heard.REFUSED, Heard.LATE):
-            self._let_in()
+        if heard not in (Heard.REFUSED, Heard.LATE) and self.obstacle.passed():
+            self._wake()
         if heard is Heard.FENCED:
             log.warning("group %r: %s", self.group_id, response.error_message or "this member was put out")
             self._known_epoch = member_epoch
@@ -226,17 +226,12 @@ class ConsumerProtocol:
     def _failed(self, error: KafkaError, pause_ms: float) -> float:
         if error.retriable and not isinstance(error, UnsupportedVersion):
             log.debug("heartbeat: %s", error)
-            self._let_in()
+            if self.obstacle.passed():
+                self._wake()
             return min(pause_ms, self._interval_ms())
         self.obstacle.met(error)
         self._wake()
         return pause_ms if rights_may_come(error) else self._interval_ms()
-
-    def _let_in(self) -> None:
-        """The right is not what is missing, or not any more."""
-        if self.obstacle.error is not None:
-            self.obstacle.passed()
-            self._wake()
 
     async def _stop_for_silence(self) -> None:
         log.warning(

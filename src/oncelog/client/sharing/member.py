@@ -72,7 +72,8 @@ class ShareMember:
             except KafkaError as error:
                 self._told = None  # the request may have been lost
                 if error.retriable and not isinstance(error, UnsupportedVersion):
-                    self._let_in()
+                    if self.obstacle.passed():
+                        self._wake()
                     pause_ms = min(backoff.next_ms(), self._interval_ms)
                     continue
                 self.obstacle.met(error)
@@ -80,14 +81,9 @@ class ShareMember:
                 if rights_may_come(error):
                     pause_ms = backoff.next_ms()
                 continue
-            self._let_in()
+            if self.obstacle.passed():
+                self._wake()
             backoff.reset()
-
-    def _let_in(self) -> None:
-        """The right is not what is missing, or not any more."""
-        if self.obstacle.error is not None:
-            self.obstacle.passed()
-            self._wake()
 
     def _request(self) -> ShareGroupHeartbeatRequest:
         names = None if self._told == self.topics else list(self.topics)  # nobody is told when a member joins
