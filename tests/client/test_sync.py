@@ -552,7 +552,6 @@ def test_a_plain_listener_may_call_its_consumer(bootstrap):
     assert len(heard) == 2
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("error", [ValueError("mine"), SystemExit("mine"), StopIteration("mine")], ids=repr)
 def test_what_a_plain_listener_raises_the_poll_raises(bootstrap, error):
     class Listener(RebalanceListener):
@@ -561,9 +560,10 @@ def test_what_a_plain_listener_raises_the_poll_raises(bootstrap, error):
 
     with sync.Consumer(bootstrap_servers=bootstrap, group_id="raising") as consumer:
         consumer.subscribe(["raising"], listener=Listener())
-        with pytest.raises(ValueError if isinstance(error, ValueError) else RuntimeError, match="mine"):
+        with pytest.raises(ValueError if isinstance(error, ValueError) else RuntimeError, match="mine") as told:
             while True:
                 consumer.poll(timeout_ms=100)
+        assert error in (told.value, told.value.__cause__)
         assert consumer.poll(timeout_ms=0) == []
 
 

@@ -313,12 +313,13 @@ async def called_beside(function: Callable[[], T], *, name: str) -> T:
     def work() -> None:
         try:
             result = context.run(function)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - whatever it is, it is raised where the call is awaited
             if isinstance(error, Exception) and not isinstance(error, StopIteration):
                 tell(None, error)
             else:  # no future takes the one, others would end the loop, and with it all clients
-                tell(None, RuntimeError(f"a callback raised {error!r}"))
-                raise
+                told = RuntimeError(f"a callback raised {error!r}")
+                told.__cause__ = error  # with its traceback, which a thread that dies of it would print beside
+                tell(None, told)
         else:
             tell(result, None)
 
