@@ -6,6 +6,8 @@ import json
 import pathlib
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -190,6 +192,69 @@ def test_what_comes_at_an_offset_behind_the_end_is_shown_and_nothing_before_it(c
         assert reading.stderr.readline() == "note: --from 4 is behind the end of grows-0 (2)\n"
         cli("produce", "grows", stdin="2\n3\n4\n5\n")
         assert reading.communicate(timeout=30)[0] == "4\n"
+
+
+@contextmanager
+def reading(cli: Cli, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """`oncelog consume`, which hears of changes soon."""
+    command = [sys.executable, "-m", "oncelog", "-b", cli.bootstrap_servers, "-X", "metadata.max.age.ms=100", "consume"]
+    with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def test_partitions_that_come_later_are_read_from_their_start(cli: Cli) -> None:
+    cli.create("wider")
+    cli("produce", "wider", stdin="old\nfirst\n")
+    with reading(cli, "wider", "--from", "1", "-c", "3") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "first\n"
+        cli("topics", "add-partitions", "wider", "--total", 2, "-y")
+        cli("produce", "wider", "-p", 1, stdin="of the new one\n")
+        assert process.stdout.readline() == "of the new one\n"
+        cli("produce", "wider", "-p", 0, stdin="of the old one\n")
+        assert process.communicate(timeout=30) == ("of the old one\n", "")
+
+
+def test_partitions_that_come_later_end_where_it_was_said(cli: Cli) -> None:
+    cli.create("wider-to")
+    with reading(cli, "wider-to", "--to", "1") as process:
+        assert process.stdout is not None
+        cli("topics", "add-partitions", "wider-to", "--total", 2, "-y")
+        cli("produce", "wider-to", "-p", 1, stdin="new\nbehind\n")
+        assert process.stdout.readline() == "new\n"
+        cli("produce", "wider-to", "-p", 0, stdin="old\nbehind\n")
+        assert process.communicate(timeout=30) == ("old\n", "")
+        assert process.returncode == 0
+
+
+@pytest.mark.parametrize("start", ["3", "-2"])
+def test_a_topic_that_is_made_again_is_read_whole(cli: Cli, start: str) -> None:
+    name = f"again{start}"
+    cli.create(name, 3)
+    cli("produce", name, "-p", 0, stdin="0\n1\n2\n3\n4\n")
+    with reading(cli, name, "--from", start, "-c", "5") as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["3\n", "4\n"]
+        cli("topics", "delete", name, "-y")
+        cli.create(name, 4)
+        for partition in (0, 2, 3):
+            cli("produce", name, "-p", partition, stdin=f"new {partition}\n")
+        assert sorted(process.communicate(timeout=30)[0].splitlines()) == ["new 0", "new 2", "new 3"]
+
+
+def test_a_partition_that_a_topic_lost_when_it_was_made_again_is_named(cli: Cli) -> None:
+    cli.create("narrower", 2)
+    cli("produce", "narrower", "-p", 1, stdin="one\n")
+    with reading(cli, "narrower:1") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "one\n"
+        cli("topics", "delete", "narrower", "-y")
+        cli.create("narrower", 1)
+        assert "'narrower' was deleted and made again without narrower-1" in process.communicate(timeout=30)[1]
+        assert process.returncode == 1
 
 
 def test_who_may_not_read_is_told_every_right_that_it_takes_at_once(tmp_path: pathlib.Path) -> None:

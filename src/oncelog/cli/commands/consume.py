@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import field
+from functools import partial
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ import click
 from oncelog.cli.clients import CONNECT_TIMEOUT_MS, open_admin, open_consumer
 from oncelog.cli.command import Settings, command, hint_for
 from oncelog.cli.durations import duration_text, moment_from_text, record_time_from_text
+from oncelog.cli.later_partitions import Change, LaterPartitions
 from oncelog.cli.numbers import WholeNumberRange, is_number
 from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
@@ -25,9 +27,18 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.session import look_for_a
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
+from oncelog.client.consumer.known_topic import known_topic
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.offset_reset import BY_DURATION, first_time_ms
-from oncelog.errors import CorruptRecord, GroupAuthorization, KafkaError, RequestTimedOut, TopicAuthorization
+from oncelog.errors import (
+    CorruptRecord,
+    ErrorCode,
+    GroupAuthorization,
+    KafkaError,
+    RequestTimedOut,
+    TopicAuthorization,
+    error_for,
+)
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
 from oncelog.types import TopicPartition
@@ -48,6 +59,16 @@ class Wanted:
     count_max: int | None
     isolation: str
     format_text: str | None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what comes later is read, too: there is no end, or one by a number, which nothing may have reached yet."""
+        return not self.exits_at_end and not (self.end or "").startswith("@")
+
+    @property
+    def growing_topics(self) -> set[str]:
+        """Those of which all partitions are read."""
+        return {topic for topic, numbers in map(topic_and_partitions, self.topics) if numbers is None}
 
 
 @dataclass
@@ -158,7 +179,8 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         if not starts and any(isinstance(error, RequestTimedOut) for error in unreadable.values()):
             raise next(iter(unreadable.values()))  # nobody answers: nobody would say which of them are offline either
         ends = await _ends(admin, [at for at in partitions if at in starts], wanted, unreadable)
-        name_offline(settings, (await admin.describe_topics({at.topic for at in partitions})).values(), unreadable)
+        topics = (await admin.describe_topics({at.topic for at in partitions})).values()
+        name_offline(settings, topics, unreadable)
         _name_behind_end(settings, wanted, starts, ended)
         progress = Progress(ends, wanted.count_max, starts)
     async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
@@ -169,12 +191,15 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         for where in left:
             end = ended.get(where, starts[where])  # nothing is to be fetched behind it
             consumer.seek(where, min(starts[where], end))
+        later = LaterPartitions(topics, wanted.growing_topics, partial(known_topic, consumer))
         while left and not progress.is_done:
             try:
                 records = await consumer.poll(POLL_MS)
             except CorruptRecord as error:
                 _pass_over(settings, consumer, left, error, unreadable)
                 continue
+            if wanted.goes_on and (change := later.look()) is not None:
+                _follow(settings, wanted, consumer, change, left, progress, unreadable)
             for record in records:
                 _take(record, progress, emit)
             positions = {where: await consumer.position(where) for where in left}
@@ -186,6 +211,34 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
             settings.out.flush()
     if unreadable:
         click.get_current_context().exit(EXIT_FAILURE)
+
+
+def _follow(
+    settings: Settings,
+    wanted: Wanted,
+    consumer: Consumer,
+    change: Change,
+    left: set[TopicPartition],
+    progress: Progress,
+    unreadable: dict[TopicPartition, KafkaError],
+) -> None:
+    """Read what came from its start, beside what is read already, also of a topic that was deleted and made again: where
+    reading began was said of what was there then."""
+    for where in [each for each in progress.starts if each.topic in change.made_again]:
+        progress.starts[where] = 0
+    for where in left.intersection(change.gone):
+        left.discard(where)
+        if where.topic not in wanted.growing_topics:  # it was asked for by its number
+            text = f"topic {where.topic!r} was deleted and made again without {where}"
+            unreadable[where] = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+            settings.out.note(f"error: {unreadable[where]}")
+    consumer.assign((consumer.assignment() - set(change.gone)).union(change.come))
+    for where in change.come:
+        consumer.seek(where, 0)  # where that is not there any more, auto_offset_reset has the first that is
+        progress.starts[where] = 0
+        if wanted.end is not None:
+            progress.ends[where] = int(wanted.end)
+    left.update(each for each in change.come if progress.ends.get(each, 2**63) > 0)
 
 
 def _pass_over(
