@@ -409,6 +409,59 @@ def test_certificates_are_exchanged_while_it_runs(run, files, tmp_path, caplog):
     run(work())
 
 
+def test_what_a_fault_keeps_out_is_said_once_for_each_change(run, files, tmp_path, caplog):
+    """A truststore was passed over in silence while the keystore had a fault, and a fault that came back was not told."""
+    store, trusted = tmp_path / "store.pem", tmp_path / "trusted.pem"
+
+    def put(path, text):
+        new = path.with_suffix(".new")
+        new.write_text(text)
+        new.chmod(0o600)
+        new.replace(path)
+
+    def content(name):
+        return pathlib.Path(files[name]).read_text()
+
+    async def work():
+        put(store, content("broker"))
+        put(trusted, content("ca"))
+        values = {"ssl.keystore.location": str(store), "ssl.truststore.location": str(trusted)}
+        async with Broker(None, config(files, **values)) as broker:
+            handshakes = broker.server._secured._tls[0]
+
+            def told():
+                caplog.clear()
+                for _ in range(2):
+                    handshakes.reload()
+                return [record.getMessage() for record in caplog.records if "are kept" in record.getMessage()]
+
+            put(store, "nothing")
+            (first,) = told()
+            assert "neither PEM" in first
+            assert "not in force" not in first
+            put(trusted, content("other-ca"))
+            (second,) = told()
+            assert second == f"{first}; not in force for it: the new content of ssl.truststore.location"
+            put(trusted, content("other-ca") + content("ca"))
+            assert told() == [second]
+            put(trusted, content("ca"))
+            assert told() == [first]
+            put(store, content("broker"))
+            assert told() == []
+            put(store, "nothing")
+            assert told() == [first]
+            put(trusted, "nothing, too")
+            (last,) = told()
+            assert "ssl.truststore.location: " in last
+            put(store, content("renewed"))
+            assert told() == [f"{last}; not in force for it: the new content of ssl.keystore.location"]
+            put(trusted, content("other-ca"))
+            assert told() == []
+            assert broker.metrics.count("tls_reloads") == 1
+
+    run(work())
+
+
 def test_a_ticket_from_before_a_reload_is_worth_nothing(run, files, tmp_path):
     trusted = tmp_path / "trusted.pem"
     trusted.write_text(pathlib.Path(files["ca"]).read_text())

@@ -7,6 +7,7 @@ its own key only, as in Kafka: there the user of SASL is the principal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid, of_listener
 from oncelog.core.access.principal_mapping import MappingRule, RulesInvalid, mapping_rules
@@ -45,6 +46,18 @@ def tls_config(config: BrokerConfig, listener: str, *, has_sasl: bool) -> TlsCon
         ),
         rules,
     )
+
+
+def stores_beside(settings: TlsSettings, config: BrokerConfig, listener: str) -> dict[str, object]:
+    """What can be read now of where key and trusted certificates come from, by its key, and is not what `settings` have."""
+    found: dict[str, object] = {}
+    with suppress(ConfigInvalid):
+        if (identity := _identity(config, listener)) != settings.identity:
+            found["ssl.keystore.location"] = identity
+    with suppress(ConfigInvalid):
+        if (trusted := _trusted(config, listener)) != (settings.trusted, settings.trusted_name):
+            found["ssl.truststore.location"] = trusted
+    return found
 
 
 def _names(text: str) -> list[str]:

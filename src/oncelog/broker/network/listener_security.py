@@ -11,7 +11,7 @@ from oncelog.broker.config.bearer_config import OAUTHBEARER
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
 from oncelog.broker.config.listeners import ListenerConfig
 from oncelog.broker.config.mechanisms import PLAIN, MechanismConfig
-from oncelog.broker.config.tls_config import TlsConfig, tls_config
+from oncelog.broker.config.tls_config import TlsConfig, stores_beside, tls_config
 from oncelog.broker.network.bearer_tokens import BearerTokens
 from oncelog.broker.network.strangers import Failures, Strangers
 from oncelog.broker.network.token_keyring import TokenKeyring
@@ -121,6 +121,11 @@ class ListenerSecurity:
         now = tls_config(self._broker(), config.name, has_sasl=config.protocol.has_sasl)
         if now != config.tls:
             self.keep_tls(now)
+
+    def waiting_stores(self) -> dict[str, object]:
+        """What was put where keys and certificates come from, can be read, and is not in force; by its key."""
+        assert self.config.tls is not None
+        return stores_beside(self.config.tls.settings, self._broker(), self.config.name)
 
     def keep_tls(self, tls: TlsConfig | None) -> None:
         """This is what holds for connections that come from now on."""

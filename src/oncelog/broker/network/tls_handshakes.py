@@ -40,7 +40,8 @@ class TlsHandshakes:
         self.tasks = tasks
         self._half_open: dict[Handshake, _HalfOpen] = {}
         self._context = security.new_tls_context()
-        self._told = ""  # why the settings in force were kept
+        # why the settings in force were kept, and what waits for that
+        self._told: tuple[str, dict[str, object]] | None = None
 
     def reload(self) -> None:
         """Take over what files and configuration say now, whole or not at all; who is connected stays."""
@@ -49,17 +50,25 @@ class TlsHandshakes:
         try:
             security.read_tls_again()
             if security.config.tls is before:
+                self._told = None
                 return
             self._context = security.new_tls_context()
         except ConfigInvalid as error:
             security.keep_tls(before)
-            if str(error) != self._told:
-                self._told = str(error)
-                _log.error("the TLS settings in force are kept: %s", error)
+            self._tell_kept(str(error), security.waiting_stores())
             return
-        self._told = ""
+        self._told = None
         self._metrics.add("tls_reloads")
         self._owner.audit.said("reload", "", listener=security.config.name)
+
+    def _tell_kept(self, why: str, waiting: dict[str, object]) -> None:
+        """Once for each change: of the fault, and of what cannot come into force for it."""
+        before, self._told = self._told, (why, waiting)
+        if self._told == before:
+            return
+        changed = " and ".join(waiting)
+        also = f"; not in force for it: the new content of {changed}" if changed else ""
+        _log.error("the TLS settings in force are kept: %s%s", why, also)
 
     @property
     def timeout_s(self) -> float:
