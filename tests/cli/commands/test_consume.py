@@ -257,6 +257,23 @@ def test_a_partition_that_a_topic_lost_when_it_was_made_again_is_named(cli: Cli)
         assert process.returncode == 1
 
 
+def test_a_member_goes_on_when_its_topic_is_made_again_before_it_stores_its_position(cli: Cli) -> None:
+    """It stands in the midst of writing, as nobody reads, and commits a place in a topic that is not there any more."""
+    cli.create("anew")
+    count = 3000
+    cli("produce", "anew", stdin="".join(f"{'x' * 95} {number}\n" for number in range(count)))
+    with reading(cli, "anew", "--group", "anew-group", "-c", str(count + 1)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith(" 0\n")
+        cli("topics", "delete", "anew", "-y")
+        cli.create("anew")
+        cli("produce", "anew", stdin="new\n")
+        out, err = process.communicate(timeout=30)
+        assert out.splitlines()[-1] == "new", err
+        assert process.returncode == 0
+    assert [row["lag"] for row in cli.json("groups", "describe", "anew-group")] == [0]
+
+
 def test_who_may_not_read_is_told_every_right_that_it_takes_at_once(tmp_path: pathlib.Path) -> None:
     """Describe was named first, then read, then read of the group: one more try for each."""
     config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}

@@ -37,6 +37,8 @@ from oncelog.errors import (
     KafkaError,
     RequestTimedOut,
     TopicAuthorization,
+    UnknownTopicId,
+    UnknownTopicOrPartition,
     error_for,
 )
 from oncelog.host.clock import RealClock
@@ -332,7 +334,9 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
                     progress.count_left -= len(records)
                 settings.out.flush()
                 if records:  # what was printed, also what came after the end as it was, is the group's position
-                    await consumer.commit()
+                    # a topic that was deleted and made again is read from its start, where no place is stored yet
+                    with suppress(UnknownTopicId, UnknownTopicOrPartition):
+                        await consumer.commit()
             assigned = consumer.assignment()
             patience.look(
                 {at: await consumer.position(at) for at in assigned}, progress.ends, assigned or progress.ends
