@@ -61,6 +61,7 @@ class Authentication:
 
     async def _log_in(self, login: Login) -> None:
         connection, sasl = self._connection, self._sasl
+        connection.is_login_unanswered = True
         answer, version = await connection.ask(
             SaslHandshakeRequest(mechanism=sasl.mechanism), version_min=1, timeout_ms=self._timeout_ms
         )
@@ -80,6 +81,7 @@ class Authentication:
             if answer.error_code:
                 raise self._failed(answer.error_message or code_name(answer.error_code))
             token = await self._next(login, bytes(answer.auth_bytes))
+        connection.is_login_unanswered = False
         if version >= 1 and answer.session_lifetime_ms > 0:
             share = self._host.random.uniform(AGAIN_FROM, AGAIN_UNTIL)
             asyncio.get_running_loop().call_later(answer.session_lifetime_ms / 1000 * share, self._begin_again)

@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from oncelog.client.backoff import Backoff, Deadline
 from oncelog.client.cluster.anybody import Anybody
-from oncelog.client.cluster.authentication import Authentication
 from oncelog.client.cluster.connection import BrokerVersions, Connection
+from oncelog.client.cluster.logins import Logins
 from oncelog.client.cluster.telemetry import Telemetry
 from oncelog.client.cluster.topics_in_use import Question, TopicsInUse
 from oncelog.client.cluster.view import ClusterView, TopicView
@@ -23,7 +23,6 @@ from oncelog.client.config import ClientConfig
 from oncelog.client.rights import OF_TOPICS, Rights
 from oncelog.client.security import tls_context
 from oncelog.client.telemetry_points import ADMIN, broker_points
-from oncelog.client.token_source import TokenSource
 from oncelog.client.traffic import TrafficByBroker
 from oncelog.core.known_coordinators import KnownCoordinators
 from oncelog.errors import (
@@ -71,13 +70,13 @@ class Cluster:
     ) -> None:
         self.config, self.host, self._on_metadata = config, host, on_metadata
         self._security = config.security()
-        sasl = self._security.sasl
-        self._token_source = None if sasl is None or sasl.tokens is None else TokenSource(sasl.tokens, host)
         self._tls = None if self._security.tls is None else tls_context(self._security.tls)
         self.rights = Rights(OF_TOPICS.get(config.KIND, "describe"), self._security.user)
         self.view = ClusterView()
         self.versions = BrokerVersions()  # of the broker with the newest features
         self.tasks = Tasks(on_failure)
+        sasl = self._security.sasl
+        self._logins = None if sasl is None else Logins(sasl, host, self.tasks.start, config.request_timeout_ms)
         self.traffic = TrafficByBroker()
         self.anybody = Anybody(self._pick, self.tasks.start, timeout_ms=config.default_api_timeout_ms)
         self.telemetry = Telemetry(config, host, lambda: self.versions, lambda: self.connection(self.any_node()))
@@ -203,7 +202,8 @@ class Cluster:
                 async with asyncio.timeout(max(deadline.left_ms, 1) / 1000):
                     return await attempt(deadline)
             except TimeoutError:
-                raise deadline.passed(last_error) from last_error
+                why = self._why_late(last_error)
+                raise deadline.passed(why) from why
             except KafkaError as error:
                 if not error.retriable or self.is_closed:
                     raise
@@ -215,7 +215,12 @@ class Cluster:
                     text = (error.message or "").rstrip(".")
                     raise UnknownTopicOrPartition(f"{text}: create it, or look at its name") from error
                 last_error = error
-            await deadline.wait(backoff, last_error)
+            await deadline.wait(backoff, self._why_late(last_error))
+
+    def _why_late(self, last_error: KafkaError | None) -> KafkaError | None:
+        if self._logins is not None and (last_error is None or isinstance(last_error, RequestTimedOut)):
+            return self._logins.why_waiting() or last_error
+        return last_error
 
     def refusal(self, error_code: int, text: str, name: str, request: type[Struct] | None = None) -> KafkaError:
         """The error of a code that a broker answered (such a request) with about the topic, group or transactional id `name`;
@@ -296,7 +301,7 @@ class Cluster:
                 self.config.client_id,
                 timeout_ms,
                 self.traffic.of(node),
-                self._log_in if self._security.sasl is not None else None,
+                None if self._logins is None else self._logins.log_in,
                 self._tls,
             )
         except KafkaError as error:
@@ -311,12 +316,6 @@ class Cluster:
         if connection.versions.features_epoch >= self.versions.features_epoch:
             self.versions = connection.versions
         return connection
-
-    async def _log_in(self, connection: Connection) -> None:
-        assert self._security.sasl is not None
-        timeout_ms = self.config.request_timeout_ms
-        sasl, tokens = self._security.sasl, self._token_source
-        await Authentication(connection, sasl, self.host, self.tasks.start, timeout_ms, tokens).login()
 
     def any_node(self) -> Node:
         """A broker to ask what every broker knows: one that answers and is connected, else one that has not just refused."""

@@ -35,6 +35,9 @@ from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.schema import Struct
 
 SOFTWARE_NAME = "oncelog"
+LOGIN_UNANSWERED = (
+    "has not answered the login; a failed one is answered late (connection.failed.authentication.delay.ms)"
+)
 THROTTLE_MS_MAX = 540_000  # Kafka's clients close what rests so long (connections.max.idle.ms), and come on by another
 
 
@@ -69,7 +72,7 @@ class Connection(asyncio.BufferedProtocol):
         self._traffic = traffic or Traffic()
         self._traffic.connection_count += 1
         self.versions = BrokerVersions()
-        self.is_closed = False
+        self.is_closed = self.is_login_unanswered = False
         self._client_id = client_id
         self._transport: asyncio.Transport | None = None
         self._frames = FrameBuffer()
@@ -117,7 +120,8 @@ class Connection(asyncio.BufferedProtocol):
                     await log_in(connection)
         except TimeoutError as error:
             connection._abort()
-            raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms") from error
+            because = f": it {LOGIN_UNANSWERED}" if connection.is_login_unanswered else ""
+            raise RequestTimedOut(f"no connection to {name} within {timeout_ms} ms{because}") from error
         except PeerRefused as error:
             connection._abort()
             raise AuthenticationFailed(str(error)) from error
