@@ -40,6 +40,9 @@ def test_the_way_out() -> None:
         "; its user needs the right to write transactional id 'id': oncelog acls add --transactional-id id "
         "--principal User:NAME --operation write"
     )
+    assert bob.way_out(53, "id").startswith(
+        "; User:bob smith needs the right to write transactional id 'id' (this producer is over: make a new one then): oncelog "
+    )
     assert bob.way_out(31, "").endswith("add --cluster --principal 'User:bob smith' --operation idempotent-write")
 
 
@@ -226,7 +229,8 @@ def test_producers_are_refused_at_once(broker: TestBroker) -> None:
     with sync.Producer(**broker.client_options("eve")) as sender:
         ends(lambda: sender.send_and_wait("seen", b"v"), errors.ClusterAuthorization, nothing)
     not_his = (
-        r"the right to write transactional id 'theirs': oncelog acls add --transactional-id theirs .*--operation write$"
+        r"the right to write transactional id 'theirs' \(.*: make a new one then\): "
+        r"oncelog acls add --transactional-id theirs .*--operation write$"
     )
     ends(producer(broker, transactional_id="theirs").start, errors.TransactionalIdAuthorization, not_his)
 

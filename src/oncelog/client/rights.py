@@ -122,6 +122,8 @@ class Rights:
         who = f"User:{self.user}" if self.user else "its user"
         may_be_made = option == "--topic" and "describe" not in (operation, self.of_topics)
         also = " (create too where it does not exist yet)" if may_be_made else ""
+        if option == "--transactional-id" and self.of_topics == OF_TOPICS["producer"]:
+            also = " (this producer is over: make a new one then)"
         return (
             f"; {who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
             f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
