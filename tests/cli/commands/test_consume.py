@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -272,6 +274,30 @@ def test_a_member_goes_on_when_its_topic_is_made_again_before_it_stores_its_posi
         assert out.splitlines()[-1] == "new", err
         assert process.returncode == 0
     assert [row["lag"] for row in cli.json("groups", "describe", "anew-group")] == [0]
+
+
+@pytest.mark.parametrize("form", ["table", "jsonl"])
+def test_a_member_whose_output_is_a_full_disk_stores_what_came_out_whole(
+    cli: Cli, tmp_path: pathlib.Path, form: str
+) -> None:
+    name = cli.create(f"full-disk-{form}")
+    cli("produce", name, stdin="".join(f"{'x' * 95} {number}\n" for number in range(1000)))
+    arguments = ["consume", name, "--group", name, "-e", "-o", form]
+    size_bytes = 30_000  # in the midst of the second batch
+    with (tmp_path / "out").open("wb") as out:
+        ended = subprocess.run(
+            [sys.executable, "-m", "oncelog", "-b", cli.bootstrap_servers, *arguments],
+            stdout=out,
+            stderr=subprocess.PIPE,
+            env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"},  # those files would be cut off, too
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, size_bytes)),
+            check=False,
+        )
+    assert ended.returncode == 1, ended.stderr
+    *whole, torn = (tmp_path / "out").read_text().splitlines()
+    rest = cli(*arguments).stdout.splitlines()
+    assert len(whole) + len(rest) == 1000
+    assert rest[0].startswith(torn)
 
 
 def test_who_may_not_read_is_told_every_right_that_it_takes_at_once(tmp_path: pathlib.Path) -> None:

@@ -21,7 +21,7 @@ from oncelog.cli.output import EXIT_FAILURE, Failed, Row, is_terminal, printable
 from oncelog.cli.partitions import partitions_of, topic_and_partitions
 from oncelog.cli.reading import ThrottleWatch
 from oncelog.cli.record_format import VALUE_LINE, WIDE_LINE, compile_format, record_row
-from oncelog.cli.standard_streams import given_to_stdout, out_of_stdout
+from oncelog.cli.standard_streams import given_to_stdout, out_of_stdout, stream_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.session import look_for_a
@@ -357,8 +357,8 @@ async def _name_right_to_group(settings: Settings, admin: Admin, group: str) -> 
 async def _stored_as_far_as_out(
     settings: Settings, consumer: Consumer
 ) -> AsyncIterator[Callable[[ConsumerRecord, Emit], None]]:
-    """Around what writes records and commits them: where a signal ends it in the midst, positions are stored of what came out
-    whole, and the next member begins behind that."""
+    """Around what writes records and commits them: where a signal, or a full disk, ends it in the midst, positions are stored of
+    what came out whole, and the next member begins behind that."""
     ends: list[tuple[int, ConsumerRecord]] = []
 
     def emitted(record: ConsumerRecord, emit: Emit) -> None:
@@ -371,8 +371,9 @@ async def _stored_as_far_as_out(
 
     try:
         yield emitted
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        if ends:
+    except (KeyboardInterrupt, asyncio.CancelledError, OSError) as error:
+        # where nobody reads any more, nobody knows what of it was read
+        if ends and (not isinstance(error, OSError) or stream_of(error)):
             await _store_what_is_out(settings, consumer, ends)
         raise
 
