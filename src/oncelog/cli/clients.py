@@ -52,10 +52,7 @@ class _Client(Protocol):
 @asynccontextmanager
 async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
     """A running admin client. A broker that takes a connection and says nothing is given up as soon as one at the start is."""
-    own = snake_case(settings.client_config())
-    limit_ms = min(settings.timeout_ms, CONNECT_TIMEOUT_MS)
-    more = {} if SETUP_TIMEOUT in own else {SETUP_TIMEOUT: limit_ms}
-    client = Admin(**arguments(AdminConfig, settings, **more))
+    client = Admin(**admin_arguments(settings))
     await _start(client, settings)
     try:
         yield client
@@ -125,6 +122,13 @@ async def open_consumer(settings: Settings, *topics: str, **more: Any) -> AsyncI
         yield client
     finally:  # a broker that answers no more is not waited for as long again
         await client.stop(min(settings.timeout_ms // 2, CONNECT_TIMEOUT_MS))
+
+
+def admin_arguments(settings: Settings) -> dict[str, Any]:
+    """`arguments` of an admin client that gives up soon who takes a connection and says nothing."""
+    given = arguments(AdminConfig, settings)
+    given.setdefault(SETUP_TIMEOUT, min(settings.timeout_ms, CONNECT_TIMEOUT_MS))
+    return given
 
 
 def arguments(kind: type[ClientConfig], settings: Settings, **more: Any) -> dict[str, Any]:

@@ -140,6 +140,24 @@ def test_one_whose_coordinator_stands_still_hides_none_of_the_others(
     assert errors[0].startswith(f"error: group {names[1]!r}: REQUEST_TIMED_OUT: ")
 
 
+def test_a_coordinator_that_stands_still_is_waited_for_once_by_all_that_is_deleted(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    names = ["delete-still-1", "delete-still-2", "delete-beside"]
+    topic = cli.create("groups-delete-still")
+    for name in names:
+        cli("groups", "reset-offsets", name, "--topic", topic, "--to-earliest", "-y")
+    with one_more_that_stands_still(coordinates=names[:2]):
+        rows = cli.json("groups", "delete", *names, "-y", "--timeout", "3s", status=1)
+    assert [(row["group"], row["error"]) for row in rows] == [
+        (names[0], "REQUEST_TIMED_OUT"),
+        (names[1], "REQUEST_TIMED_OUT"),
+        (names[2], None),
+    ]
+    assert all(row["message"].startswith("no connection to ") for row in rows[:2]), "not all of the time for each"
+
+
 def test_positions_are_deleted_one_by_one(cli: Cli) -> None:
     cli.create("groups-part", 2)
     cli("groups", "reset-offsets", "part", "--topic", "groups-part", "--to-earliest", "-y")

@@ -6,8 +6,10 @@ import pathlib
 
 import pyarrow as pa
 import pytest
+from evidence.world.broker import one_more_that_stands_still
 
 from oncelog.cli import clients
+from oncelog.client.admin.hanging import PROBE_ID
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.spark.backend import choose_backend
 from oncelog.spark.decision_store import decision_store
@@ -51,6 +53,15 @@ def test_decided_and_orphaned(cli: Cli, url: str) -> None:
     assert (report["ended"], report["lost"], report["undecided"]) == (1, [], [])
     assert cli("consume", query.query_id, "-e").stdout == "winner\n"
     assert cli.json(*command)["completed"] == [], "harmless to repeat"
+
+
+def test_a_broker_that_stands_still_is_given_up_soon(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after the whole --timeout, neither by the look in front nor by the recovery itself."""
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
+    with one_more_that_stands_still(coordinates=[f"still.{PROBE_ID}"]):
+        told = cli("recover", "--prefix", "still", "-y", status=1).stderr
+    assert "whether you may see all transactional ids could not be asked: REQUEST_TIMED_OUT" in told
+    assert " within 1000 ms (the broker at 127.0.0.1:" in told
 
 
 def test_what_is_ended_is_said_meanwhile(cli: Cli, url: str) -> None:

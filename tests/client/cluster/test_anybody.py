@@ -203,6 +203,7 @@ def test_within_several_questions_who_said_nothing_is_waited_for_once_and_behind
     async def work(_: asyncio.AbstractEventLoop) -> None:
         world, silence = World(None, None), RequestTimedOut("no connection to broker-0:9092 within 5000 ms")
         world.anybody.was_silent(NODES[0], silence)
+        assert not world.anybody.has_given_up(silence)
         world.anybody.check_not_given_up(NODES[0])  # nobody said that once is enough
         with world.anybody.waited_for_once():
             world.anybody.was_silent(NODES[0])
@@ -212,6 +213,8 @@ def test_within_several_questions_who_said_nothing_is_waited_for_once_and_behind
             world.anybody.check_not_given_up(NODES[1])
             with pytest.raises(RequestTimedOut, match=r"broker-0:9092 within 5000 ms$"):
                 world.anybody.check_not_given_up(NODES[0])
+            assert world.anybody.has_given_up(RequestTimedOut(silence.message))
+            assert not world.anybody.has_given_up(RequestTimedOut("something else"))
         world.anybody.check_not_given_up(NODES[0])
 
     run(work)

@@ -215,7 +215,7 @@ def _pending_hint(settings: Settings, scope: GroupScope) -> list[str]:
 @click.pass_obj
 async def delete_groups(settings: Settings, names: tuple[str, ...]) -> None:
     """Delete groups without members, with their positions."""
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         if settings.dry_run:
             await refused(settings, "group", names, "would be deleted", partial(_check_deletable, admin))
         plan = [{"group": name, "result": "would be deleted", "error": None, "message": None} for name in names]

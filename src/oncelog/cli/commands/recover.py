@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from oncelog.cli.clients import arguments, open_admin
+from oncelog.cli.clients import admin_arguments, open_admin_that_looks
 from oncelog.cli.command import Settings, command
 from oncelog.cli.hidden import TRANSACTIONAL_IDS, why_not_all
 from oncelog.cli.output import EXIT_FAILURE, columns
@@ -16,7 +16,7 @@ from oncelog.cli.progress import progress
 from oncelog.cli.unreadable import coordinators_away, none_of_those_asked
 from oncelog.client.admin.hanging import PROBE_ID
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
-from oncelog.client.config import HAS_NO_MEANING, AdminConfig
+from oncelog.client.config import HAS_NO_MEANING
 from oncelog.core.two_phase.sink_names import TRANSACTIONAL_ID_PREFIX
 
 
@@ -81,7 +81,7 @@ def recover(
     given = {"transactionalIdPrefix": prefix}
     given |= {"decisionTopic": decision_topic} if decision_topic else {}
     given |= {"decisionUrl": decision_url} if decision_url else {}
-    named = arguments(AdminConfig, settings)  # without what is another kind of client's in the same file
+    named = admin_arguments(settings)  # without what is another kind of client's in the same file
     client = {f"kafka.{key.replace('_', '.')}": str(named[key]) for key in named.keys() - HAS_NO_MEANING}
     options = sink_options({**client, **given})
     whose = f"query {query_id}" if query_id else f"all queries of prefix {prefix!r}"
@@ -111,7 +111,7 @@ def recover(
 
 async def _reached(settings: Settings, names: str) -> list[str]:
     """Coordinators that are away, after they were named, and what may not be seen: what they have is not recovered."""
-    async with open_admin(settings) as admin:
+    async with open_admin_that_looks(settings) as admin:
         away = await coordinators_away(admin, settings, TRANSACTIONS_TOPIC, "transactional ids", {})
         if not away and (reason := await why_not_all(admin, TRANSACTIONAL_IDS, f"{names}.{PROBE_ID}")):
             settings.out.note(f"error: {reason}: there may be some that are not shown")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from oncelog.errors import IllegalState, RequestTimedOut
+from oncelog.errors import IllegalState, KafkaError, RequestTimedOut
 from oncelog.types import Node
 
 T = TypeVar("T")
@@ -62,6 +62,10 @@ class Anybody:
         """Raise RequestTimedOut where it was waited for already, and once is enough."""
         if self._given_up and (error := self._given_up.get((node.host, node.port))) is not None:
             raise RequestTimedOut(error.message)
+
+    def has_given_up(self, error: KafkaError) -> bool:
+        """Whether it is of a broker that was waited for already, and once is enough: to try again would wait again."""
+        return self._given_up is not None and error.message in {each.message for each in self._given_up.values()}
 
     def was_silent(self, node: Node, error: RequestTimedOut | None = None) -> None:
         """Others are asked first for a while. `error`: it did not even say who it is."""

@@ -205,7 +205,7 @@ class Cluster:
                 why = self._why_late(last_error)
                 raise deadline.passed(why) from why
             except KafkaError as error:
-                if not error.retriable or self.is_closed:
+                if not error.retriable or self.is_closed or self.anybody.has_given_up(error):
                     raise
                 if not isinstance(error, UnknownTopicOrPartition):
                     unknown_since_ms = None
