@@ -14,6 +14,7 @@ from evidence.world.partition_log import DATA, DIRECTORY, PARTITION, SMALL, Worl
 
 from oncelog.errors import DamagedLog, StorageError
 from oncelog.log import producer_snapshot
+from oncelog.log.aborted_checksums import snapshot_key
 from oncelog.log.checkpoint_files import LOG_START_OFFSETS, RECOVERY_POINTS, write_offsets
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.files import DirectoryNames
@@ -882,3 +883,39 @@ def test_after_a_crash_a_transaction_index_begins_as_the_last_clean_stop_left_it
     )  # fmt: skip
     assert report.log.aborted_between(0, INT32_MAX) == expected
     assert bool(report.notes) is (damage != "none")
+
+
+def test_another_logs_snapshot_is_not_believed() -> None:
+    """Its checksum is right. With its producers an open transaction was forgotten, and its records read as committed."""
+    world = filled()
+    newest, expected = snapshots(world)[-1], dict(world.producers.entries)
+    entries = producer_snapshot.snapshot_from_bytes(world.files.read_whole(newest))
+    far = replace(entries[0], producer_id=99, last_offset=world.log.log_end_offset)
+    world.files.replace_whole(newest, producer_snapshot.snapshot_to_bytes([far]))
+    report = world._after(world.open())
+    assert world.producers.entries == expected
+    assert any("lies above it; removed, an older one is tried" in note for note in report.notes)
+
+
+def test_another_logs_snapshot_is_not_what_a_clean_stop_left() -> None:
+    world = filled()
+    newest, expected = snapshots(world)[-1], dict(world.producers.entries)
+    noted = world.log.aborted_checksums()
+    assert snapshot_key(world.log.log_end_offset) in noted
+    world.files.replace_whole(newest, producer_snapshot.snapshot_to_bytes([]))
+    world.producers = NaiveProducers()
+    report = recover(world.files, DIRECTORY, world.config, world.producers, is_clean=True, aborted=noted)
+    assert world.producers.entries == expected
+    assert any("not what the clean stop left; removed" in note for note in report.notes)
+
+
+def test_what_is_missing_at_a_segments_beginning_is_damage_below_the_recovery_point() -> None:
+    """Another log's segment took the place of this one, and began behind what was synced: nobody had missed that."""
+    world = World()
+    for _ in range(4):
+        world.append(value_bytes=100)
+    world.close()
+    path = log_path(world, 0)
+    overwrite(world.files, path, world.files.read_whole(path)[len(world.model[0].data) :])
+    with pytest.raises(DamagedLog, match=r"offset 1 where 0 is due"):
+        recover(world.files, DIRECTORY, world.config, NaiveProducers(), recovery_point=3)

@@ -6,8 +6,9 @@ After a clean stop nobody checks the log against it either. So the stop notes wh
 a crash compares the beginning that the file had then.
 
 version int16 = 1, CRC-32C uint32 of everything from byte 6 on, count of partitions int32, each: topic id 16 bytes, partition
-int32, count of segments int32, each: base offset int64, CRC-32C uint32 of its file. Big endian. Only partitions with an
-aborted transaction are in it.
+int32, count of segments int32, each: base offset int64, CRC-32C uint32 of its file. Big endian. Only segments with an aborted
+transaction are in it. Beside them stands, as -1 minus its offset, the `.snapshot` at the end: it has a checksum, but another
+partition's has a right one, too, and with foreign producers a transaction that is open would be forgotten.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from struct import Struct
 from struct import error as layout_error
+from typing import Protocol
 
 from oncelog.errors import CorruptIndex
 from oncelog.log.counted_file import HEAD_SIZE_BYTES, count_of, with_head
@@ -27,13 +29,33 @@ ABORTED_CHECKSUMS = ".oncelog_aborted_index"
 _PARTITION = Struct(">16sii")
 _SEGMENT = Struct(">qI")
 
-Checksums = Mapping[int, int]  # by the base offset of a segment that has aborted transactions
+Checksums = Mapping[int, int]  # by the base offset of a segment that has aborted transactions, and `snapshot_key`
 PartitionId = tuple[bytes, int]  # topic id and partition: another topic may have the name later
+
+
+class _Segment(Protocol):
+    base_offset: int
+
+    @property
+    def aborted(self) -> Sequence[AbortedTransaction]: ...
+
+
+def snapshot_key(offset: int) -> int:
+    """Under which the checksum of the snapshot at a log's end stands: below all offsets."""
+    return -1 - offset
 
 
 def checksum_of(entries: Sequence[AbortedTransaction]) -> int:
     """Of the file that has these entries."""
     return crc32c(b"".join(map(aborted_to_bytes, entries)))
+
+
+def checksums_left(files: Files, segments: Iterable[_Segment], snapshot: str | None, end_offset: int) -> dict[int, int]:
+    """What a clean stop notes of a log: of each transaction index, and of the snapshot at its end. Raises StorageError."""
+    found = {each.base_offset: checksum_of(each.aborted) for each in segments if each.aborted}
+    if snapshot is not None:
+        found[snapshot_key(end_offset)] = crc32c(files.read_whole(snapshot))
+    return found
 
 
 def checksums_of_beginnings(entries: Sequence[AbortedTransaction]) -> set[int]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from operator import attrgetter
 from typing import Protocol
 
 from oncelog.errors import DamagedLog, OffsetOutOfRange, StorageError
 from oncelog.log import producer_snapshot
-from oncelog.log.aborted_checksums import checksum_of
+from oncelog.log.aborted_checksums import checksums_left
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import note_failed_sync
 from oncelog.log.files import Buffer, DirectoryNames, Syncable, sync_all
@@ -393,7 +393,8 @@ class PartitionLog:
         self._stored_recovery_point = recovery_point
         durable = [offset for offset in self._durable_snapshots() if offset <= recovery_point]
         for offset in durable[:-SNAPSHOTS_KEPT]:
-            self._remove_snapshot(offset)
+            with suppress(StorageError):  # one too many harms nobody, and the next time tries it again
+                self._remove_snapshot(offset)
         self._remove_segments()
 
     def _durable_snapshots(self) -> list[int]:
@@ -402,14 +403,15 @@ class PartitionLog:
         return sorted(offset for offset in self._snapshot_offsets if self._snapshot_path(offset) not in unsynced)
 
     def _remove_snapshot(self, offset: int) -> None:
-        path = self._snapshot_path(offset)
-        self._open_files.forget(path)
-        self._files.remove(path)
+        self._open_files.forget(self._snapshot_path(offset))
+        self._files.remove(self._snapshot_path(offset))
         self._snapshot_offsets.remove(offset)
 
     def aborted_checksums(self) -> dict[int, int]:
-        """Of the transaction index of each segment that has one. Raises DamagedLog, StorageError."""
-        return {each.base_offset: checksum_of(each.aborted) for each in self.segments if each.aborted}
+        """Of the transaction indexes, and of the snapshot at the end. Raises DamagedLog, StorageError."""
+        end_offset = self.log_end_offset
+        snapshot = self._snapshot_path(end_offset) if end_offset in self._snapshot_offsets else None
+        return checksums_left(self._files, self.segments, snapshot, end_offset)
 
     def close(self, *, clean: bool = True) -> None:
         """Close all files. `clean` first makes everything durable, snapshot and indexes included, and moves the

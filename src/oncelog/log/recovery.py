@@ -18,7 +18,7 @@ from typing import Protocol
 from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log import producer_snapshot
-from oncelog.log.aborted_checksums import Checksums, checksum_of, checksums_of_beginnings
+from oncelog.log.aborted_checksums import Checksums, checksum_of, checksums_of_beginnings, snapshot_key
 from oncelog.log.batch_scan import Scan
 from oncelog.log.config import INT32_MAX, LogConfig
 from oncelog.log.failed_sync import note_failed_sync, rewrite_after_failed_sync, write_again
@@ -36,6 +36,7 @@ from oncelog.log.time_index import ENTRY_SIZE_BYTES as TIME_ENTRY_BYTES
 from oncelog.log.torn_tail import SUFFIX as TORN_SUFFIX
 from oncelog.log.torn_tail import Cut, forget_oldest, keep_tail, valid_batches
 from oncelog.types import AbortedTransaction, ProducerSnapshotEntry
+from oncelog.wire.crc32c import crc32c
 from oncelog.wire.record_batch import RecordBatch
 
 INT64_MAX = 2**63 - 1
@@ -267,7 +268,7 @@ class _Opening:
             if offset <= limit:
                 path = self._snapshot_path(offset)
                 try:
-                    entries = producer_snapshot.snapshot_from_bytes(self.files.read_whole(path))
+                    entries = self._snapshot(self.files.read_whole(path), offset)
                     entries = completed(entries, self.windows.get(offset, {}))
                     self.read_snapshot_offset = offset
                     return max(offset, segments[0].base_offset), entries, offsets
@@ -275,6 +276,16 @@ class _Opening:
                     self.notes.append(f"{path}: {error}; removed, an older one is tried")
                     self._remove_snapshot(offset, offsets)
         return segments[0].base_offset, [], offsets
+
+    def _snapshot(self, data: bytes, offset: int) -> list[ProducerSnapshotEntry]:
+        """Raises CorruptIndex, also for another log's."""
+        entries = producer_snapshot.snapshot_from_bytes(data)
+        noted = self.aborted.get(snapshot_key(offset)) if self.is_clean and self.aborted is not None else None
+        if noted is not None and noted != crc32c(data):
+            raise CorruptIndex("not what the clean stop left")
+        if (last_offset := max((each.last_offset for each in entries), default=-1)) >= offset:
+            raise CorruptIndex(f"a producer's last offset, {last_offset}, lies above it")
+        return entries
 
     def _snapshot_path(self, offset: int) -> str:
         return f"{self.directory}/{producer_snapshot.file_name(offset)}"
@@ -407,7 +418,8 @@ class _Opening:
         scan = segment.scan(position)
         for batch in scan:
             # Offsets lie outside the checksum. Gaps are left by compaction, which stays below the recovery point.
-            if batch.base_offset < due_offset or batch.base_offset > due_offset >= self.known_synced_offset:
+            may_gap = self.config.may_have_gaps and due_offset < self.known_synced_offset
+            if batch.base_offset < due_offset or (batch.base_offset > due_offset and not may_gap):
                 scan.problem = f"offset {batch.base_offset} where {due_offset} is due"
                 break
             if batch.last_offset - segment.base_offset > INT32_MAX:
