@@ -185,3 +185,15 @@ def test_a_log_on_the_real_disk(tmp_path: pathlib.Path) -> None:
 def test_a_directory_is_its_owners_alone(tmp_path: pathlib.Path) -> None:
     RealFiles().make_directory(f"{tmp_path}/data")
     assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_cannot_be_looked_at_is_not_absent(tmp_path: pathlib.Path) -> None:
+    """A transaction index was, and aborted records were read as committed."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "file").write_bytes(b"")
+    files = RealFiles()
+    with pytest.raises(StorageError, match=r"cannot look at .*loop: "):
+        files.exists(f"{tmp_path}/loop")
+    assert files.exists(f"{tmp_path}/file")
+    assert not files.exists(f"{tmp_path}/none")
+    assert not files.exists(f"{tmp_path}/file/none")

@@ -144,8 +144,13 @@ class RealFiles:
         return RealFile(path, create)
 
     def exists(self, path: str) -> bool:
-        """True for a file or directory."""
-        return os.path.exists(path)
+        """True for a file or directory. What cannot be looked at is not for that reason absent: StorageError."""
+        with _translated("look at", path):
+            try:
+                os.stat(path)
+            except (FileNotFoundError, NotADirectoryError):
+                return False
+        return True
 
     def size_of(self, path: str) -> int:
         """The length in bytes."""

@@ -70,7 +70,7 @@ class Files(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """True for a file or directory."""
+        """True for a file or directory. Raises StorageError where nobody can tell."""
         ...
 
     def size_of(self, path: str) -> int:
