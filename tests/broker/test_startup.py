@@ -54,9 +54,10 @@ class Start:
             lock=None,
         )
 
-    def _read_checkpoints(self) -> None:
+    def _read_checkpoints(self) -> int:
         if self.parts.host.files.exists(f"{DATA}/bad"):
             raise StorageError("a checkpoint is damaged")
+        return 0
 
     async def run(self, level: int) -> str:
         """The cluster's id."""

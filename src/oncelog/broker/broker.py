@@ -165,7 +165,7 @@ class Broker:
             parts = self.assemble()
             for name, step in startup.STEPS:
                 _log.debug("start: %s", name)
-                await step(parts)
+                await startup.recovered_by(step, parts)
                 done.append(name)
         except (ConfigInvalid, NetworkFailed):
             # A port in use, say. What was recovered, or made in a new directory, is closed as by any stop.
@@ -189,7 +189,7 @@ class Broker:
         try:
             parts = self.assemble()
             for _, step in startup.RECOVERY_STEPS:
-                await step(parts)
+                await startup.recovered_by(step, parts)
             await parts.node.partitions.open_rest()
             yield parts
         except BaseException:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from oncelog.broker.assembly import Assembly
 from oncelog.broker.config.addresses import address_from, listen_addresses
@@ -44,10 +45,10 @@ RAN_ON = (
     "The system has run on since it was begun, so the logs have what it had, unless the disk failed: move the files"
     " oncelog.journal.* out of the directory to start with the logs"
 )
-START_AGAIN = (
-    "what the journal has of it is kept for the next start: put right what this names (room on the disk, rights, a file from"
-    " a copy), and start again (docs/runbook.md)"
+MEND_AND_START = (
+    "put right what this names (room on the disk, rights, a file from a copy), and start again (docs/runbook.md)"
 )
+START_AGAIN = f"what the journal has of it is kept for the next start: {MEND_AND_START}"
 THREE_LINES = (
     "three lines: version=1, cluster.id=, node.id= (both ids are in the line `ready` of each start before), and of several"
     f" processes {PROCESSES}="
@@ -135,6 +136,18 @@ def make_durable_directory(files: Files, path: str) -> None:
             raise
 
 
+async def recovered_by(step: Callable[[Assembly], Awaitable[None]], parts: Assembly) -> None:
+    """Take one step; where the disk refuses a file, with what can be done. Raises StorageError."""
+    try:
+        await step(parts)
+    except StorageError as error:
+        if step is not take_lock and isinstance(
+            error.__cause__, OSError
+        ):  # as it comes from the door: nobody has said it yet
+            raise StorageError(f"{error}; {MEND_AND_START}") from error
+        raise
+
+
 async def read_meta_properties(parts: Assembly) -> None:
     """Who this directory belongs to; a new one is given a cluster id."""
     await _read_meta_properties(parts)
@@ -152,7 +165,7 @@ async def _read_meta_properties(parts: Assembly) -> None:
     if files.exists(path):
         values = meta_properties(files, path)
         if (version := values.get("version", "")) not in META_VERSIONS:
-            raise ConfigInvalid(f"{path}: version {version} is not known to this oncelog")
+            raise ConfigInvalid(f"{path}: version {version} is not known to this oncelog: restore it, {THREE_LINES}")
         if lacking := [each for each in ("cluster.id", "node.id") if not values.get(each)]:
             raise ConfigInvalid(f"{path} is damaged: it says no {' and no '.join(lacking)}: restore it, {THREE_LINES}")
         parts.node.cluster_id = values["cluster.id"]
@@ -191,9 +204,11 @@ async def _read_meta_properties(parts: Assembly) -> None:
 
 
 def meta_properties(files: Files, path: str) -> dict[str, str]:
-    """What the file says. Raises ConfigInvalid, naming it."""
+    """What the file says. Raises ConfigInvalid, naming it, and StorageError."""
     try:
         return properties_from(files.read_whole(path).decode("utf-8", "replace"))
+    except StorageError as error:
+        raise StorageError(f"{error}: restore it, {THREE_LINES}") from error
     except ConfigInvalid as error:
         where = str(error).partition(":")[0]
         raise ConfigInvalid(f"{path} is damaged ({where} is no key=value): restore it, {THREE_LINES}") from error
@@ -214,14 +229,16 @@ async def load_cluster_metadata(parts: Assembly) -> None:
     directory in which nothing was changed must not treat it as after a crash.
     """
     files, directory, store = parts.host.files, parts.node.data_directory, parts.node.store
+    partitions = parts.node.partitions
+    noted_end_offset = partitions.read_checkpoints()
     if isinstance(store, MetadataStore):
         try:
             is_clean = files.exists(f"{directory}/{CLEAN_SHUTDOWN}")
-            store.open(is_clean=is_clean, owners=lambda: owners(files, directory))
+            of_directories = partial(owners, files, directory)
+            store.open(is_clean=is_clean, owners=of_directories, noted_end_offset=noted_end_offset)
         except (MalformedMessage, CorruptBatch) as error:
             raise DamagedLog(f"cluster metadata: {error}; {KAFKAS}") from error
-        parts.node.partitions.metadata_synced_end = lambda: store.applied_offset
-    parts.node.partitions.read_checkpoints()
+        partitions.metadata_synced_end = lambda: store.applied_offset
     parts.is_clean_start = take_clean_shutdown(files, directory)
     if not isinstance(store, MetadataStore):  # it is followed already, for the cluster's id
         parts.node.configs_changed()

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from evidence.world.files import Fault, Keep, SimFiles, SimSyncer
 
 from oncelog.broker.partitions.checkpoints import Checkpoints, JournalEnd
 from oncelog.broker.partitions.partition_files import NewNames
 from oncelog.errors import StorageError
+from oncelog.host.files import RealFiles
 from oncelog.host.worker import InlineWorker
 from oncelog.log.checkpoint_files import (
     CLEANED_OFFSETS,
+    CLUSTER_METADATA,
+    HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     OFFLINE_CUTS,
     OFFLINE_ENDS,
@@ -129,3 +134,38 @@ def test_where_nothing_was_ever_damaged_there_is_no_file() -> None:
     files, checkpoints = made()
     checkpoints.store_offline({})
     assert files.list("d") == []
+
+
+@pytest.mark.parametrize("other", [RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_OFFSETS])
+def test_another_checkpoint_in_the_place_of_the_log_starts_ends_the_start(other: str) -> None:
+    """It would have moved starts up, and hidden records; what has a line of the cluster's metadata is no file of log starts."""
+    files, checkpoints = made()
+    checkpoints.write_now(other, {A: 5, CLUSTER_METADATA: 9})
+    files.replace_whole(f"d/{LOG_START_OFFSETS}", files.read_whole(f"d/{other}"))
+    with pytest.raises(
+        StorageError, match=f"d/{LOG_START_OFFSETS} is another checkpoint .*: restore it; without it, records"
+    ):
+        opened(files)
+
+
+def test_of_the_clusters_metadata_only_the_end_is_taken() -> None:
+    files, checkpoints = made()
+    for name in (RECOVERY_POINTS, HIGH_WATERMARKS, CLEANED_OFFSETS):
+        checkpoints.write_now(name, {A: 5, CLUSTER_METADATA: 9})
+    found = opened(files)
+    assert (found.metadata_end_offset, found.recovery_points, found.cleaned) == (9, {A: 5}, {A: 5})
+
+
+@pytest.mark.parametrize("name", [HIGH_WATERMARKS, CLEANED_OFFSETS])
+def test_one_that_is_written_anew_and_cannot_be_read_ends_the_start_not_the_stop(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).mkdir()
+    names = NewNames(DirectoryNames(RealFiles(), str(tmp_path)))
+    checkpoints = Checkpoints(RealFiles(), str(tmp_path), InlineWorker(), SimSyncer(), lambda: names)
+    with pytest.raises(StorageError, match=f"{name}: Is a directory: move it away and start again"):
+        checkpoints.read()
+
+
+def test_a_damaged_one_that_only_kafka_reads_costs_nothing() -> None:
+    files, _ = made()
+    files.replace_whole(f"d/{HIGH_WATERMARKS}", b"0\nmany\n")
+    assert opened(files).recovery_points == {}

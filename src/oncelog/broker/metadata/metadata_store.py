@@ -21,12 +21,12 @@ from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
-from oncelog.errors import CorruptBatch, CorruptIndex, DamagedLog, ErrorCode, StorageError
+from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
 from oncelog.host.tasks import Tasks
 from oncelog.lazy_dataclass import dataclass
-from oncelog.log.checkpoint_files import CLUSTER_METADATA, RECOVERY_POINTS, read_offsets
+from oncelog.log.checkpoint_files import CLUSTER_METADATA, RECOVERY_POINTS
 from oncelog.log.config import LogConfig
 from oncelog.log.failed_sync import bring_back, make_names_again
 from oncelog.log.leftovers import not_of_its_name
@@ -135,19 +135,22 @@ class MetadataStore:
         self._appending: asyncio.Task[StorageError | None] | None = None
         self._log: PartitionLog | None = None
 
-    def open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]] = dict) -> None:
+    def open(
+        self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]] = dict, noted_end_offset: int = 0
+    ) -> None:
         """Recover the log and apply all of it. Raises DamagedLog, StorageError, MalformedMessage, CorruptBatch.
 
-        `owners`: the directories of partitions, with the ids of the topics that they say they are of.
+        `owners`: the directories of partitions, with the ids of the topics that they say they are of. `noted_end_offset`: up to
+        where it was synced, by the checkpoint of recovery points.
         """
         try:
-            self._open(is_clean=is_clean, owners=owners)
+            self._open(is_clean=is_clean, owners=owners, noted_end_offset=noted_end_offset)
         except DamagedLog as error:
             files = self._files.files
             told = not_of_its_name(files, self._directory) if files.exists(self._directory) else ""
             raise DamagedLog(f"{error}: {told or WAY_OUT}") from error
 
-    def _open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]]) -> None:
+    def _open(self, *, is_clean: bool, owners: Callable[[], Mapping[str, bytes]], noted_end_offset: int) -> None:
         # What is synced inside is lost with the directory's own name.
         bring_back(self._files.files, self._data_directory)
         if self._files.files.exists(f"{self._data_directory}/{RECOVERY_POINTS}") and self._has_nothing():
@@ -158,7 +161,7 @@ class MetadataStore:
         elif not is_clean:  # the process that made it may have been killed here, or that sync have failed
             make_names_again(self._files.files, self._data_directory, [DIRECTORY])
         if not is_clean:
-            self._refuse_damage(owners)
+            self._refuse_damage(owners, noted_end_offset)
         config = LogConfig(retention_ms=-1)
         report = recover(self._files, self._directory, config, Partition(), is_clean=is_clean)
         for note in report.notes:
@@ -176,11 +179,11 @@ class MetadataStore:
         names = files.list(self._directory) if files.exists(self._directory) else []
         return not any(name.endswith(".log") and files.size_of(f"{self._directory}/{name}") for name in names)
 
-    def _refuse_damage(self, owners: Callable[[], Mapping[str, bytes]]) -> None:
+    def _refuse_damage(self, owners: Callable[[], Mapping[str, bytes]], synced_end: int) -> None:
         # Every change is synced before the next one is appended, so a power cut can tear the last batch only, or leave it
         # in another place. A bad batch with a later one behind it is damage, and cutting there would forget topics that exist.
-        # So is a last one without which a partition's directory is of no topic: that is made when the topic is synced. And one
-        # that the checkpoint of recovery points knows as synced: it is noted there with every one of theirs.
+        # So is one that the checkpoint of recovery points knows as synced: it is noted there with every one of theirs. And a
+        # last one without which a partition's directory is of no topic: that is made when the topic is synced.
         whole, torn, end_offset = list[bytes](), "", 0
         for name in self._files.files.list(self._directory):
             if name.endswith(".log"):
@@ -193,14 +196,13 @@ class MetadataStore:
                         f"{self._directory}/{name}: bad batch at position {position}, whole ones behind it"
                     )
                 end_offset = max(end_offset, due_offset)
-        if torn:
-            self._refuse_orphans(torn, whole, owners)
-        synced_end = self._noted_end()
         if torn and end_offset < synced_end:
             raise DamagedLog(
                 f"{torn}, offset {end_offset}, but it was synced up to {synced_end} (without a copy, delete the line of "
                 f"{CLUSTER_METADATA.topic} from {RECOVERY_POINTS}, and start without its last changes: docs/runbook.md)"
             )
+        if torn:
+            self._refuse_orphans(torn, whole, owners)
         if end_offset < synced_end:
             _log.warning(
                 "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
@@ -216,13 +218,6 @@ class MetadataStore:
                 f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories; without a copy, "
                 f"rename each to NAME-stray and start again: docs/runbook.md)"
             )
-
-    def _noted_end(self) -> int:
-        try:
-            points = read_offsets(self._files.files, self._data_directory, RECOVERY_POINTS)
-        except CorruptIndex:  # the start ends at it, next
-            return 0
-        return points.get(CLUSTER_METADATA, 0)
 
     @property
     def end_offset(self) -> int:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import NamedTuple
 
-from oncelog.broker.partitions.checkpoint_file import CheckpointFile
+from oncelog.broker.partitions.checkpoint_file import CheckpointFile, DamagedCheckpoint
 from oncelog.broker.partitions.partition_files import NewNames, lost_where_it_fails
 from oncelog.errors import StorageError
 from oncelog.host.syncer import Syncer
@@ -61,6 +61,7 @@ class Checkpoints:
     ) -> None:
         self._is_read = False
         self.recovery_points: dict[TopicPartition, int] = {}
+        self.metadata_end_offset = 0  # up to where the cluster's metadata was synced, noted beside the recovery points
         self.log_starts: dict[TopicPartition, int] = {}
         self.has_log_starts = False  # whether the start found the file: without it nobody knows where logs begin
         self.cleaned: dict[TopicPartition, int] = {}
@@ -74,16 +75,35 @@ class Checkpoints:
         if self._is_read:
             return
         self.recovery_points = self._read_needed(RECOVERY_POINTS)
-        self.recovery_points.pop(CLUSTER_METADATA, None)  # is not of a partition here, and was read before this
+        self.metadata_end_offset = self.recovery_points.pop(CLUSTER_METADATA, 0)  # it is not of a partition here
         self.log_starts = self._read_needed(LOG_START_OFFSETS)
+        if CLUSTER_METADATA in self.log_starts:
+            raise StorageError(
+                f"{self._files[LOG_START_OFFSETS].path} is another checkpoint (it has a line of {CLUSTER_METADATA.topic}):"
+                f" restore it; without it, {CONSEQUENCES[LOG_START_OFFSETS]}"
+            )
         self.has_log_starts = self._files[LOG_START_OFFSETS].exists()
         self.offline_ends = self._read_needed(OFFLINE_ENDS)
         self.offline_cuts = self._read_needed(OFFLINE_CUTS)
-        try:
-            self.cleaned = self._files[CLEANED_OFFSETS].read()
-        except StorageError as error:
-            _log.warning("%s; every compacted log is cleaned from its start again", error)
+        if self._read_spare(HIGH_WATERMARKS) is None:
+            _log.info("%s is damaged, and is written anew: only Apache Kafka reads it", HIGH_WATERMARKS)
+        cleaned = self._read_spare(CLEANED_OFFSETS)
+        if cleaned is None:
+            told = "%s is damaged; every compacted log is cleaned from its start again"
+            _log.warning(told, self._files[CLEANED_OFFSETS].path)
+        self.cleaned = cleaned or {}
+        self.cleaned.pop(CLUSTER_METADATA, None)
         self._is_read = True
+
+    def _read_spare(self, name: str) -> dict[TopicPartition, int] | None:
+        """One that a start can do without; None where it is damaged. A directory in its place would fail the stop that writes it
+        anew, and so ends the start. Raises StorageError."""
+        try:
+            return self._files[name].read()
+        except DamagedCheckpoint:
+            return None
+        except StorageError as error:
+            raise StorageError(f"{error}: move it away and start again, it is written anew") from error
 
     def _read_needed(self, name: str) -> dict[TopicPartition, int]:
         try:

@@ -249,7 +249,9 @@ class LocalPartition:
 
     def _log_failed(self) -> None:
         if not self.is_gone:
-            _log.critical("partition %s takes nothing more: %s", self.name, self.log.failure)
+            _log.critical(
+                "partition %s takes nothing more: %s (docs/runbook.md, PartitionsOffline)", self.name, self.log.failure
+            )
             self._give_up()
 
     def damaged_at(self, offset: int, reason: str) -> None:

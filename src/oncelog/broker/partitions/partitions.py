@@ -181,9 +181,11 @@ class Partitions:
         """The partitions that could not be opened, with the reasons."""
         return [f"{name}: {reason}" for name, reason in sorted(self._damaged.items())]
 
-    def read_checkpoints(self) -> None:
-        """Before `open_all`, which does it else. Raises StorageError where one is damaged that is needed."""
+    def read_checkpoints(self) -> int:
+        """Before `open_all`, which does it else; up to where they say that the cluster's metadata was synced. Raises StorageError
+        where one is damaged that is needed."""
         self._checkpoints.read()
+        return self._checkpoints.metadata_end_offset
 
     async def open_all(self, *, is_clean: bool, journal: JournalFound | None = None, is_cut: bool = False) -> None:
         """Open every partition that has a directory; damaged ones stay offline and say so. A `journal` is put back into the
@@ -287,7 +289,8 @@ class Partitions:
             if isinstance(error, DamagedLog):
                 _log.critical("partition %s is damaged and stays offline: %s; %s", name, error, self._way_out(name))
             else:  # whether it is damaged nobody has seen
-                _log.critical("partition %s cannot be opened and stays offline until the next start: %s", name, error)
+                told = "partition %s cannot be opened and stays offline until the next start: %s; %s"
+                _log.critical(told, name, error, UNREADABLE_WAY_OUT)
             raise
         if remove_below_start(partition.log):
             self._flusher.appended(partition)
@@ -521,7 +524,7 @@ class Partitions:
         self._checkpoints.write_now(RECOVERY_POINTS, self._recovery_points_now())
         self._checkpoints.write_now(HIGH_WATERMARKS, self._high_watermarks_now())
         self._checkpoints.write_now(LOG_START_OFFSETS, self._checkpoints.log_starts)
-        self._checkpoints.write_now(CLEANED_OFFSETS, self._checkpoints.cleaned)
+        self._checkpoints.write_now(CLEANED_OFFSETS, self._checkpoints.cleaned | self._metadata_noted())
         self._checkpoints.store_offline(self._damaged)
         self._has_past = False
         for partition, recovery_point in stored:
@@ -544,14 +547,17 @@ class Partitions:
         # A damaged partition keeps what it had at the start: with its recovery point gone, the next start would cut it.
         # And so does one that was not opened.
         kept = self._checkpoints.recovery_points_of(itertools.chain(self._damaged, self._unopened))
+        return kept | {each.name: each.log.recovery_point for each in self} | self._metadata_noted()
+
+    def _metadata_noted(self) -> dict[TopicPartition, int]:
+        # In all checkpoints but the log starts, which are known by its absence.
         metadata_end = self.metadata_synced_end()
-        noted = {CLUSTER_METADATA: metadata_end} if metadata_end else {}
-        return kept | {each.name: each.log.recovery_point for each in self} | noted
+        return {CLUSTER_METADATA: metadata_end} if metadata_end else {}
 
     def _high_watermarks_now(self) -> dict[TopicPartition, int]:
         # A clean stop leaves all three at the log's end: recovery point, high watermark, and what was synced.
         kept = self._checkpoints.recovery_points_of(self._unopened)
-        return kept | {each.name: each.rules.high_watermark for each in self}
+        return kept | {each.name: each.rules.high_watermark for each in self} | self._metadata_noted()
 
     def _recovery_point_stored(self, partition: LocalPartition, recovery_point: int) -> None:
         if not partition.is_offline:
@@ -567,7 +573,7 @@ class Partitions:
         self._checkpoints.cleaned[partition.name] = end_offset
         partition.log.config = self._log_config(partition.name, partition.settings)
         async with self._writing_aside:
-            await self._checkpoints.write_aside(CLEANED_OFFSETS, dict(self._checkpoints.cleaned))
+            await self._checkpoints.write_aside(CLEANED_OFFSETS, self._checkpoints.cleaned | self._metadata_noted())
 
     async def close(self) -> bool:
         """Close every log cleanly, with snapshots; whether all of them could be. Raises StorageError."""
