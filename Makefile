@@ -19,7 +19,7 @@ SECONDS_PER_LEVEL ?= 10
 # The evidence tools run so leave their figures in build/proof (docs/proof.md).
 RECORD = $(BIN)/python -m evidence.proof record
 
-.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts proof report soak mutants model sim-dual-writes sim-processes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes kafka-tests
+.PHONY: site chart test-long suite-cost tools-beside freezes cluster-kills healthy-load migration reconcile attacks exhaustion reload release authorizer steady process removals torture hostile-starts damaged-starts proof report soak mutants model sim-dual-writes sim-processes dual-writes all install test lint fix demo sim crash power chaos fuzz conformance tutorials compatibility upgrade-drill bench browser docs lock clean spark-kills scale compaction spark-cluster spark-cluster-kills spark-kafka-cluster-kills spark-adoption spark-options spark-ids spark-mistakes kafka-tests
 all: lint test test-long
 
 $(STAMP): requirements/dev.txt pyproject.toml setup.py $(HOT) $(wildcard src/oncelog/host/native_sync.c)
@@ -176,6 +176,11 @@ torture: $(STAMP)
 # Every command with arguments, standard files and environments that break careless tools.
 hostile-starts: $(STAMP)
 	@$(BIN)/python -m evidence.hostile_starts $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT))
+
+# Directories of a broker that was stopped or killed, one file of each damaged in a drawn way, then a start: all is served, or the
+# file is named and nothing is lost. EVERY=1: also each file in each way.
+damaged-starts: $(STAMP)
+	@$(if $(SEED),$(BIN)/python,$(RECORD) damaged-starts --) -m evidence.damaged_starts $(if $(SEED),--seed $(SEED),--seeds $(if $(filter file,$(origin SEEDS)),3000,$(SEEDS)) $(if $(EVERY),--every) --json {json})
 
 crash: $(STAMP)
 	@$(RECORD) crash -- -m evidence.crash --kills $(KILLS) --json {json}

@@ -52,6 +52,7 @@ LONG = (
     "tests/broker/coordinators/test_producer_id_blocks.py",
     "evidence/crash/test_power_cut_cleaning.py",
     "evidence/fuzz/test_fuzz.py",
+    "evidence/damaged_starts/test_damaged_starts.py",
     "tests/wire/test_messages_match_kio.py",
     "tests/cli/migrate/test_migrate.py",
     "tests/cli/migrate/test_groups.py",

@@ -92,6 +92,15 @@ PARTS: dict[str, Part] = {
             "crash", "SIGKILLs of the broker", "make crash", "evidence.crash", "--kills 10", "--kills 300", (60, 1500)
         ),
         _part(
+            "damaged-starts",
+            "Starts of damaged directories",
+            "make damaged-starts",
+            "evidence.damaged_starts",
+            "--seeds 150",
+            "--seeds 3000 --every",
+            (30, 600),
+        ),
+        _part(
             "chaos",
             "Kills, cuts, pauses, full disks, clock steps",
             "make chaos",

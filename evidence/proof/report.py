@@ -153,6 +153,7 @@ def figures_at_a_glance(runs: Mapping[str, Evidence]) -> list[tuple[str, str, bo
         ("chaos", "anomalies"),
         ("compaction", "problems"),
         ("fuzz", "findings"),
+        ("damaged-starts", "findings"),
         ("soak", "anomalies"),
         ("soak", "findings"),
     )

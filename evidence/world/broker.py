@@ -195,18 +195,23 @@ def fetch_request(topic: str, offset: int, committed: bool, wait_ms: int = 0, mi
 
 def visible(data: Any) -> list[str]:
     """The values that a reader hands over: aborted transactions and markers left out."""
+    return [value for _, value in visible_records(data)]
+
+
+def visible_records(data: Any) -> list[tuple[int, str]]:
+    """The same with their offsets."""
     assert data.error_code == E.NONE, E(data.error_code).name
     pending = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or [])
     aborted: set[int] = set()
-    values = []
+    found = []
     for batch in batches(data.records or b""):
         while pending and pending[0][0] <= batch.last_offset:
             aborted.add(pending.pop(0)[1])
         if batch.is_control:
             aborted.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in aborted):
-            values += [bytes(record.value).decode() for record in batch.records()]
-    return values
+            found += [(record.offset, bytes(record.value).decode()) for record in batch.records()]
+    return found
 
 
 @contextlib.asynccontextmanager
