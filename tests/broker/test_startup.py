@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from types import SimpleNamespace
 from typing import Any
 
@@ -230,3 +231,20 @@ def test_of_several_processes_one_that_still_ends_is_waited_for(
 def test_orphans_of_share_groups_are_looked_for_before_a_group_can_begin() -> None:
     names = [name for name, _ in startup.STEPS]
     assert names.index("load coordinators") < names.index("forget orphans of share groups") < names.index("listen")
+
+
+@pytest.mark.parametrize(
+    ("number", "way_out"), [(errno.EISDIR, "; put right what this names"), (errno.ENOSPC, None), (None, None)]
+)
+def test_a_file_that_the_disk_refuses_ends_the_start_with_what_can_be_done(
+    number: int | None, way_out: str | None
+) -> None:
+    """Not twice, where that was said already, and not of a full disk, of which the command line says more."""
+
+    async def step(_: object) -> None:
+        raise StorageError("cannot read f") from (OSError(number, "refused") if number is not None else None)
+
+    with pytest.raises(StorageError) as raised:
+        asyncio.run(startup.recovered_by(step, Start(SimFiles(), 1).parts))
+    assert str(raised.value).removeprefix("cannot read f").startswith(way_out or "")
+    assert (str(raised.value) == "cannot read f") == (way_out is None)

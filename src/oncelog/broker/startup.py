@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
@@ -40,6 +41,7 @@ PROCESSES = "oncelog.processes"  # there, where they are several
 ORPHAN_LOOKS = 150
 ORPHAN_LOOK_S = 0.1
 OFFLINE_TOLD_EVERY_MS = 1_000
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 META_VERSIONS = ("", "0", "1")
 RAN_ON = (
     "The system has run on since it was begun, so the logs have what it had, unless the disk failed: move the files"
@@ -141,9 +143,9 @@ async def recovered_by(step: Callable[[Assembly], Awaitable[None]], parts: Assem
     try:
         await step(parts)
     except StorageError as error:
-        if step is not take_lock and isinstance(
-            error.__cause__, OSError
-        ):  # as it comes from the door: nobody has said it yet
+        # As it comes from the door: nobody has said it yet. Of a full disk `oncelog serve` says more.
+        cause = error.__cause__
+        if step is not take_lock and isinstance(cause, OSError) and cause.errno not in DISK_IS_FULL:
             raise StorageError(f"{error}; {MEND_AND_START}") from error
         raise
 

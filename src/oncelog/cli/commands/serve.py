@@ -10,7 +10,6 @@ What a person got wrong is one line and exit status 2.
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
 import logging
 import os
@@ -26,6 +25,7 @@ from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.config.listeners import listeners_of
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
+from oncelog.broker.startup import DISK_IS_FULL
 from oncelog.broker.warm_up import warm_up
 from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import (
@@ -160,7 +160,7 @@ def _with_ports(listen: Sequence[str], count: int) -> list[str]:
 def _way_out(error: BaseException) -> str:
     """What a person can do where the disk is full: a start writes a few files anew."""
     cause = error.__cause__
-    if not isinstance(cause, OSError) or cause.errno not in (errno.ENOSPC, errno.EDQUOT):
+    if not isinstance(cause, OSError) or cause.errno not in DISK_IS_FULL:
         return ""
     return (
         ": make room on that disk, not in this directory, where nothing may be deleted by hand (a few MiB; after a crash at most "
