@@ -20,6 +20,7 @@ from oncelog.types import TopicPartition
 from oncelog.wire.messages.api_versions import ApiVersionsRequest
 from oncelog.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from oncelog.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from tests.broker.share.share_world import Reader, acquired, beat, configure, topic_id_of
 
 E = ErrorCode
 T0 = TopicPartition("t", 0)
@@ -360,3 +361,27 @@ def test_a_small_segment_is_read_at_once(tmp_path, monkeypatch):
 
     run(work())
     assert index_mending.AT_ONCE_SIZE_BYTES == 1 << 20
+
+
+@pytest.mark.parametrize("wait_ms", [0, 60_000])
+@pytest.mark.parametrize("reset", ["earliest", "by_duration:PT1H"])
+def test_a_share_group_that_meets_a_wrong_index_holds_up_nobody_else(tmp_path, reset, wait_ms, caplog):
+    """Where it begins, if that is a time, and when it reads."""
+
+    async def work():
+        await misled(tmp_path, "missing")
+        worker = HeldWorker()
+        async with held_broker(tmp_path, worker) as broker:
+            asking, other = await Client.connect(broker), await Client.connect(broker)
+            await configure(asking, auto_offset_reset=reset)
+            assert (await beat(asking, "m", 0, "t")).error_code == E.NONE
+            asking.send(Reader(asking, await topic_id_of(asking, "t")).request(wait_ms=wait_ms))
+            await until(lambda: worker.running == 1)
+            assert (await other.call(ApiVersionsRequest(), 0)).error_code == E.NONE
+            worker.opened.set()
+            assert acquired((await asking.receive())[1])[0][0] == 0
+            for each in (asking, other):
+                each.close()
+        assert caplog.text.count("built anew from the log") == worker.begun_count
+
+    run(work())

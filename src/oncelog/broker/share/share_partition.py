@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
+from oncelog.broker.partitions.index_mending import IndexMending, MendingDue
 from oncelog.broker.partitions.local_partition import LocalPartition, Watcher
 from oncelog.broker.partitions.unwritten_partition import UnwrittenPartition
 from oncelog.core.leader.partition import IsolationLevel
@@ -25,6 +26,7 @@ from oncelog.core.share.window import (
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.lazy_dataclass import dataclass
+from oncelog.log.log_read import LogRead
 from oncelog.wire.log_records.share_state import ShareKey
 from oncelog.wire.record_batch import RecordBatch, batches
 
@@ -60,6 +62,7 @@ class SharePartition:
         settings: Callable[[], ShareSettings],
         find: Callable[[], LocalPartition | UnwrittenPartition | None],
         clock: Clock,
+        index_mending: IndexMending,
     ) -> None:
         self.key = key
         self.is_closed = False  # an operator moved it, or its topic or group is gone: it is opened anew, or not at all
@@ -68,6 +71,7 @@ class SharePartition:
         self._settings = settings
         self._find = find
         self._clock = clock
+        self._index_mending = index_mending
         self._watchers: dict[Watcher, None] = {}
         self._alarm: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -133,8 +137,8 @@ class SharePartition:
             return 1
         assert isinstance(partition, LocalPartition)  # there is something to read
         try:
-            read = partition.log.read(self._window.next_offset, size_bytes_wanted, self._bound(partition))
-        except (DamagedLog, StorageError):
+            read = self._log_read(partition, self._window.next_offset, size_bytes_wanted)
+        except (DamagedLog, StorageError, MendingDue):
             return size_bytes_wanted
         return len(read.data) if read is not None else 0
 
@@ -148,7 +152,7 @@ class SharePartition:
         return partition.rules.readable_to(level)
 
     def acquire(self, wish: Wish, size_bytes_max: int) -> Delivery | ErrorCode:
-        """Give the member what there is for it, at most so many bytes unless one batch is larger."""
+        """Give the member what there is for it, at most so many bytes unless one batch is larger. Raises MendingDue."""
         partition = self._found()
         fault = self.fault()
         if fault is not ErrorCode.NONE:
@@ -173,10 +177,15 @@ class SharePartition:
                 return delivery
         return Delivery()
 
+    def _log_read(self, partition: LocalPartition, offset: int, size_bytes_max: int) -> LogRead | None:
+        """Raises DamagedLog, StorageError, MendingDue."""
+        bound = self._bound(partition)
+        return self._index_mending.at_once(partition, lambda: partition.log.read(offset, size_bytes_max, bound))
+
     def _read(self, partition: LocalPartition, wish: Wish, size_bytes_max: int) -> Delivery | None:
         window, settings = self._window, self._settings()
         read_from = window.next_offset
-        read = partition.log.read(read_from, size_bytes_max, self._bound(partition))
+        read = self._log_read(partition, read_from, size_bytes_max)
         if read is None:
             return None
         found = list(batches(read.data))

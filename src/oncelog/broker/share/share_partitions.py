@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from oncelog.broker.config.config import BrokerConfig
 from oncelog.broker.coordinators.coordinator import Coordinator, CoordinatorFailed
@@ -76,12 +76,31 @@ class SharePartitions:
         """The share partition, with its state read, and with a start that is stored. Raises CoordinatorFailed."""
         coordinator = await self.coordinators.coordinator_of(str(key))
         share = self.opened(key)
+        if share is None and (time_ms := self._time_to_begin_at(key, coordinator)) is not None:
+            await self._mend(key, time_ms)
+            coordinator = await self.coordinators.coordinator_of(str(key))
+            share = self.opened(key)
         if share is None:
             share = self._begun(key, coordinator)
             self._open.setdefault(key.group_id, {})[key] = share
         if coordinator.partition.rules.high_watermark < share.first_end_offset:
             await coordinator.committed()
         return share
+
+    def _time_to_begin_at(self, key: ShareKey, coordinator: Coordinator[ShareStates]) -> int | None:
+        """Of a group that nobody has read for, and that begins by time."""
+        state = coordinator.machine.by_key.get(key)
+        if state is None or state.start_offset != UNINITIALIZED:
+            return None
+        return first_time_ms(self.settings(key.group_id).offset_reset, self._clock.now_ms())
+
+    async def _mend(self, key: ShareKey, time_ms: int) -> None:
+        """Before that time is looked up: large segments whose indexes lie are read beside the loop. What cannot be read is told
+        by the lookup."""
+        with suppress(StorageError):
+            partition = self._partition_of(key)
+            if isinstance(partition, LocalPartition):
+                await self._partitions.index_mending.mend(partition, time_ms)
 
     def _begun(self, key: ShareKey, coordinator: Coordinator[ShareStates]) -> SharePartition:
         machine = coordinator.machine
@@ -99,6 +118,7 @@ class SharePartitions:
             lambda: self.settings(key.group_id),
             lambda: self._partition_of(key),
             self._clock,
+            self._partitions.index_mending,
         )
 
     def _partition_of(self, key: ShareKey) -> LocalPartition | UnwrittenPartition | None:

@@ -13,6 +13,7 @@ from typing import Any
 from oncelog.broker.coordinators.coordinator import CoordinatorFailed
 from oncelog.broker.handlers.share.acknowledging import Acknowledged, acknowledge_all
 from oncelog.broker.node import Node
+from oncelog.broker.partitions.index_mending import MendingDue
 from oncelog.broker.partitions.purgatory import ParkedFetch
 from oncelog.broker.requests.request import Request
 from oncelog.broker.share.share_partition import Delivery, SharePartition, Wish
@@ -129,7 +130,12 @@ class _Fetch:
         )  # what is told again and again waits as everything does
         if not is_news and message.max_wait_ms > 0 and not self._is_enough(found):
             await self._wait(found)
-        return self._response(self._read(found), acknowledged, batches)
+        try:
+            read = self._read(found)
+        except MendingDue as due:
+            mending = self._node.partitions.index_mending
+            read = await mending.when_mended(due, lambda: self._read(found), lambda _: None)
+        return self._response(read, acknowledged, batches)
 
     # -- waiting ---------------------------------------------------------------------------------------------------
 
@@ -177,7 +183,8 @@ class _Fetch:
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def _read(self, found: _Found) -> dict[Wanted, Delivery | ErrorCode]:
-        """What each partition has for the member; those it had records of last come last."""
+        """What each partition has for the member; those it had records of last come last. Raises MendingDue where a
+        segment must be read whole before there is anything."""
         is_closing = self._node.share_partitions.is_closing
         if is_closing or self._message.max_records <= 0 or self._message.max_bytes <= 0:
             return dict(found.faults)
@@ -188,7 +195,12 @@ class _Fetch:
             share = found.shares.get(wanted)
             if share is None or left <= 0 or records_left <= 0:
                 continue
-            read[wanted] = delivery = share.acquire(self._limited(records_left), left)
+            try:
+                read[wanted] = delivery = share.acquire(self._limited(records_left), left)
+            except MendingDue:
+                if records_left == self._message.max_records:
+                    raise
+                continue  # it is among the first of the next answer
             if isinstance(delivery, Delivery) and delivery.acquired:
                 left -= len(delivery.records)
                 records_left -= sum(each.last_offset - each.first_offset + 1 for each in delivery.acquired)
