@@ -173,14 +173,22 @@ def _is_possible(case: Case, folder: Path) -> bool:
         damage = case.damage(folder, folder / "tried")
     except Impossible:
         return False
-    return not _is_untold(case, damage, folder / case.state)
+    return not _is_untold(case, damage, folder / case.state, folder / "tried")
 
 
-def _is_untold(case: Case, damage: Damage, original: Path) -> bool:
-    """Nobody can tell: Kafka's `.txnindex` has no checksum, and a segment need not have one. A clean stop notes them, and
+def _is_untold(case: Case, damage: Damage, original: Path, damaged: Path) -> bool:
+    """Nobody can tell: no batch names its partition, and a clean start reads no log anew, so another's longer one is taken for
+    this one's. Kafka's `.txnindex` has no checksum, and a segment need not have one. A clean stop notes them, and
     recovery builds those anew that reach above the recovery point; in between are a killed broker's closed segments."""
-    if case.state == "clean" or case.way in (directory.__name__, unreadable.__name__):
+    if case.way in (directory.__name__, unreadable.__name__):
         return False
+    if case.state == "clean":
+        logs = [each for each in damage.paths if each.endswith(".log")]
+        return any(
+            (damaged / each).stat().st_size > (original / each).stat().st_size
+            for each in logs
+            if (damaged / each).exists()
+        )
     indexes = [original / each for each in damage.paths if each.endswith(".txnindex")]
     return any(each.with_suffix(".log") != max(each.parent.glob("*.log")) for each in indexes)
 
