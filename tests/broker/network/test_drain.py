@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from functools import partial
 
 import pytest
 from evidence.world.broker import Client, ConnectionClosed, fetch_request, keys, run, until
+from evidence.world.security import handshake, secured_broker, send_raw_token, stranger
 
 import oncelog.broker.broker as broker_module
 from oncelog.broker.broker import Broker
+from oncelog.broker.network.connection_limits import Admission
 from oncelog.errors import ErrorCode
 from oncelog.host.host import real_host
+from oncelog.wire.messages.api_versions import ApiVersionsRequest
+from oncelog.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 
 E = ErrorCode
 FOR_LONG_MS = 1_000_000  # far beyond what a stop waits
@@ -72,5 +77,49 @@ def test_a_fetch_behind_a_produce_that_runs_does_not_hold_up_the_stop(tmp_path, 
             await client.frame()
         await stopping
         syncer.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_raw", [False, True], ids=["in a frame", "raw, which has no answer"])
+def test_a_refused_login_that_is_held_back_is_told_at_a_stop(monkeypatch, is_raw):
+    """The delay only slows down who guesses passwords: a stop has no use for it."""
+    monkeypatch.setattr(broker_module, "DRAIN_TIMEOUT_S", FOR_LONG_MS)
+
+    async def work():
+        async with secured_broker(connection_failed_authentication_delay_ms=FOR_LONG_MS) as broker:
+            client = await stranger(broker)
+            await handshake(client, version=0 if is_raw else 1)
+            if is_raw:
+                send_raw_token(client, b"\0alice\0no")
+            else:
+                client.send(SaslAuthenticateRequest(auth_bytes=b"\0alice\0no"), 2)
+            await until(lambda: broker.metrics.count("authentications_failed") == 1)
+            await broker.stop()
+            if not is_raw:
+                assert (await client.receive())[1].error_code == E.SASL_AUTHENTICATION_FAILED
+            with pytest.raises(ConnectionClosed):
+                await client.frame()
+
+    run(work())
+
+
+@pytest.mark.parametrize("is_refused", [False, True], ids=["max.connection.creation.rate", "a quota of its address"])
+def test_a_connection_that_came_too_early_does_not_hold_up_the_stop(monkeypatch, is_refused):
+    monkeypatch.setattr(broker_module, "DRAIN_TIMEOUT_S", FOR_LONG_MS)
+
+    async def work():
+        async with Broker(None, keys({})) as broker:
+            broker.server.accepted = partial(held_back, broker.server.accepted, is_refused)
+            client = await Client.connect(broker)
+            client.send(ApiVersionsRequest(), 0)
+            await until(lambda: any(each._is_delayed for each in broker.server._connections))
+            await broker.stop()
+            with pytest.raises(ConnectionClosed):
+                await client.frame()
+
+    def held_back(accepted, is_refused, connection):
+        accepted(connection)
+        return Admission(FOR_LONG_MS, is_refused=is_refused)
 
     run(work())

@@ -66,6 +66,8 @@ class SecuredConnection(Connection):
         self._is_refused = False
         self._deadline: asyncio.TimerHandle | None = None
         self._session_end: asyncio.TimerHandle | None = None
+        self._refusal: asyncio.TimerHandle | None = None  # one that is held back
+        self._refused: tuple[Slot | None, Reply] = (None, None)
 
     # what the transport calls
 
@@ -86,7 +88,7 @@ class SecuredConnection(Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget it."""
         self._security.strangers.left(self)
-        for timer in (self._deadline, self._session_end):
+        for timer in (self._deadline, self._session_end, self._refusal):
             if timer is not None:
                 timer.cancel()
         super().connection_lost(exc)
@@ -204,9 +206,19 @@ class SecuredConnection(Connection):
         self._forget_frames()
         self._clear_deadline()
         self.mute(delay_s)
-        self._loop.call_later(delay_s, self._refuse_now, slot, reply)
+        self._refused = (slot, reply)
+        self._refusal = self._loop.call_later(delay_s, self._refuse_now)
 
-    def _refuse_now(self, slot: Slot | None, reply: Reply) -> None:
+    def drain(self) -> None:
+        """As a plain one; a refusal that is held back, only to slow a guesser down, is told at once."""
+        if self._refusal is not None:
+            self._refusal.cancel()
+            self._refuse_now()
+        super().drain()
+
+    def _refuse_now(self) -> None:
+        self._refusal = None
+        slot, reply = self._refused
         if self._transport is None:
             return
         if slot is None:
