@@ -300,6 +300,28 @@ def test_a_member_whose_output_is_a_full_disk_stores_what_came_out_whole(
     assert rest[0].startswith(torn)
 
 
+@pytest.mark.parametrize("words", ["-e", "--to @2100-01-01", "-e --group {}-group"])
+def test_an_end_in_a_topic_that_is_made_again_is_given_up_at_once(cli: Cli, words: str) -> None:
+    """It stands in the midst of writing, as nobody reads, and most is still to be fetched."""
+    name = f"ends{words[-6:].strip(' @{}')}"
+    cli.create(name)
+    cli("produce", name, stdin="".join(f"{'x' * 95} {number}\n" for number in range(3000)))
+    own = ["-X", "max.partition.fetch.bytes=1000", "--timeout", "1h"]
+    with reading(cli, name, *words.format(name).split(), *own) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith(" 0\n")
+        cli("topics", "delete", name, "-y")
+        cli.create(name)
+        cli("produce", name, stdin="new\n")
+        out, err = process.communicate(timeout=30)
+        assert "new" not in out
+        assert err.splitlines()[-1] == (
+            f"error: topic {name!r} was deleted and made again: what it had up to the end as it was at the start is gone "
+            "(the same command again reads the new one)"
+        )
+        assert process.returncode == 1
+
+
 def test_who_may_not_read_is_told_every_right_that_it_takes_at_once(tmp_path: pathlib.Path) -> None:
     """Describe was named first, then read, then read of the group: one more try for each."""
     config = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:root"}

@@ -186,7 +186,7 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
         _name_behind_end(settings, wanted, starts, ended)
         progress = Progress(ends, wanted.count_max, starts)
     async with open_consumer(settings, isolation_level=wanted.isolation, auto_offset_reset="earliest") as consumer:
-        patience = Patience(settings, consumer, ends=wanted.exits_at_end)
+        patience = Patience(settings, consumer, ends=not wanted.goes_on)
         readable = [where for where in partitions if where not in unreadable]
         left = {where for where in readable if starts[where] < progress.ends.get(where, 2**63)}
         consumer.assign(left)
@@ -200,8 +200,11 @@ async def _read_partitions(settings: Settings, wanted: Wanted, emit: Emit) -> No
             except CorruptRecord as error:
                 _pass_over(settings, consumer, left, error, unreadable)
                 continue
-            if wanted.goes_on and (change := later.look()) is not None:
-                _follow(settings, wanted, consumer, change, left, progress, unreadable)
+            if (change := later.look()) is not None:
+                if wanted.goes_on:
+                    _follow(settings, wanted, consumer, change, left, progress, unreadable)
+                else:
+                    _check_end_is_there(change, left)
             for record in records:
                 _take(record, progress, emit)
             positions = {where: await consumer.position(where) for where in left}
@@ -241,6 +244,17 @@ def _follow(
         if wanted.end is not None:
             progress.ends[where] = int(wanted.end)
     left.update(each for each in change.come if progress.ends.get(each, 2**63) > 0)
+
+
+def _check_end_is_there(change: Change, left: Collection[TopicPartition]) -> None:
+    """An end that was looked up says nothing of another topic of the same name. Raises Failed: who took what comes of it for the
+    rest would have a part of one topic and a part of another."""
+    for topic in change.made_again:
+        if any(where.topic == topic for where in left):
+            raise Failed(
+                f"topic {topic!r} was deleted and made again: what it had up to the end as it was at the start is gone",
+                "the same command again reads the new one",
+            )
 
 
 def _pass_over(
@@ -316,6 +330,8 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
             await _name_right_to_group(settings, admin, group)
             raise
         progress = Progress(await _ends(admin, partitions, wanted), wanted.count_max)
+        ending = {at.topic for at in progress.ends}
+        topics = (await admin.describe_topics(ending)).values() if ending else ()
     async with open_consumer(
         settings,
         *(topic for topic, _ in named),
@@ -325,8 +341,11 @@ async def _read_as_member(settings: Settings, wanted: Wanted, group: str, emit: 
         enable_auto_commit=False,
     ) as consumer:
         patience = Patience(settings, consumer, ends=wanted.exits_at_end)
+        later = LaterPartitions(topics, (), partial(known_topic, consumer))
         while not progress.is_done and not await _is_at_end(consumer, progress):
             records = await consumer.poll(POLL_MS, progress.count_left)
+            if (change := later.look()) is not None:
+                _check_end_is_there(change, consumer.assignment() or progress.ends)
             async with _stored_as_far_as_out(settings, consumer) as emitted:
                 for record in records:
                     emitted(record, emit)
