@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pathlib
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from oncelog.cli.commands import consume
+from oncelog.client.records import ConsumerRecord
 from oncelog.core.access.authorizer import STANDARD_AUTHORIZER
 from oncelog.testing import TestBroker
+from oncelog.types import OffsetAndMetadata, TopicPartition
 from tests.cli.world import Cli, cli_as
 
 
@@ -298,6 +305,50 @@ def test_a_member_whose_output_is_a_full_disk_stores_what_came_out_whole(
     rest = cli(*arguments).stdout.splitlines()
     assert len(whole) + len(rest) == 1000
     assert rest[0].startswith(torn)
+
+
+def test_a_member_that_a_signal_ends_says_nothing_of_a_topic_that_was_made_again(cli: Cli) -> None:
+    cli.create("gone-out")
+    cli("produce", "gone-out", stdin="".join(f"{'x' * 95} {number}\n" for number in range(3000)))
+    with reading(cli, "gone-out", "--group", "gone-out-group") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().endswith(" 0\n")
+        cli("topics", "delete", "gone-out", "-y")
+        cli.create("gone-out")
+        cli("produce", "gone-out", stdin="new\n")
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=30)
+        assert "reads again" not in err, "nothing of what came out is there"
+    assert cli("consume", "gone-out", "--group", "gone-out-group", "-e").stdout == "new\n"
+
+
+def test_what_is_out_is_stored_in_the_topic_that_it_was_read_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name may be another topic's at a signal, and the client knows of it."""
+    where, ids = TopicPartition("t", 0), [b"1" * 16, b"2" * 16]
+    stored: list[tuple[TopicPartition, int, bytes | None]] = []
+
+    class Member:
+        def current_positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
+            return {where: OffsetAndMetadata(7, topic_id=ids.pop(0))}
+
+        async def commit(self, positions: dict[TopicPartition, OffsetAndMetadata]) -> None:
+            stored.extend((at, each.offset, each.topic_id) for at, each in positions.items())
+
+    given = iter((0, 10))
+    monkeypatch.setattr(consume, "given_to_stdout", lambda: next(given))
+    monkeypatch.setattr(consume, "out_of_stdout", lambda: 10)
+    settings: Any = SimpleNamespace(timeout_ms=60_000, out=SimpleNamespace(flush=lambda: None))
+    member: Any = Member()
+    record = ConsumerRecord("t", 0, 4, -1, 0, None, b"v", ())
+
+    async def work() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            async with consume._stored_as_far_as_out(settings, member) as emitted:
+                emitted(record, lambda _: None)
+                raise KeyboardInterrupt
+
+    asyncio.run(work())
+    assert stored == [(where, 5, b"1" * 16)]
 
 
 @pytest.mark.parametrize("words", ["-e", "--to @2100-01-01", "-e --group {}-group"])

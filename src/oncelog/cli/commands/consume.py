@@ -43,7 +43,7 @@ from oncelog.errors import (
 )
 from oncelog.host.clock import RealClock
 from oncelog.lazy_dataclass import dataclass
-from oncelog.types import TopicPartition
+from oncelog.types import OffsetAndMetadata, TopicPartition
 
 POLL_MS = 50
 NAMED_MAX = 5
@@ -379,6 +379,8 @@ async def _stored_as_far_as_out(
     """Around what writes records and commits them: where a signal, or a full disk, ends it in the midst, positions are stored of
     what came out whole, and the next member begins behind that."""
     ends: list[tuple[int, ConsumerRecord]] = []
+    # a topic may be made again meanwhile, and what came out says nothing of the new one
+    topic_ids = {at: each.topic_id for at, each in consumer.current_positions().items()}
 
     def emitted(record: ConsumerRecord, emit: Emit) -> None:
         before = given_to_stdout()
@@ -393,20 +395,27 @@ async def _stored_as_far_as_out(
     except (KeyboardInterrupt, asyncio.CancelledError, OSError) as error:
         # where nobody reads any more, nobody knows what of it was read
         if ends and (not isinstance(error, OSError) or stream_of(error)):
-            await _store_what_is_out(settings, consumer, ends)
+            await _store_what_is_out(settings, consumer, ends, topic_ids)
         raise
 
 
-async def _store_what_is_out(settings: Settings, consumer: Consumer, ends: list[tuple[int, ConsumerRecord]]) -> None:
+async def _store_what_is_out(
+    settings: Settings,
+    consumer: Consumer,
+    ends: list[tuple[int, ConsumerRecord]],
+    topic_ids: Mapping[TopicPartition, bytes | None],
+) -> None:
     with suppress(OSError):
         settings.out.flush()  # whoever reads slowly gets it, for as long as the end of a process may take
     out = out_of_stdout()
-    positions = {record.topic_partition: record.offset + 1 for end, record in ends if end <= out}
+    offsets = {record.topic_partition: record.offset + 1 for end, record in ends if end <= out}
+    positions = {at: OffsetAndMetadata(offset, topic_id=topic_ids.get(at)) for at, offset in offsets.items()}
     if not positions:
         return
     try:
         async with asyncio.timeout(min(settings.timeout_ms // 2, CONNECT_TIMEOUT_MS) / 1000):
-            await consumer.commit(positions)
+            with suppress(UnknownTopicId, UnknownTopicOrPartition):  # nothing of that is there to be read again
+                await consumer.commit(positions)
     except (KafkaError, TimeoutError) as error:
         why = str(error) or "no answer in time"
         settings.out.note(
