@@ -1,6 +1,7 @@
 """Partitions whose position cannot be looked up now hold up none that can; they are told of once, and asked for again."""
 
 import asyncio
+import contextlib
 import logging
 from functools import partial
 
@@ -94,6 +95,70 @@ def test_what_no_repetition_helps_is_raised():
         async with consumer(broker, "t") as c:
             with pytest.raises(errors.TopicAuthorization):
                 await c.poll(5_000)
+
+    run(work)
+
+
+@pytest.mark.parametrize("timeout_ms", [0, 5, 300, 5_000])
+@pytest.mark.parametrize(
+    ("api", "code", "error"),
+    [
+        (ApiKey.OFFSET_FETCH, E.GROUP_AUTHORIZATION_FAILED, errors.GroupAuthorization),
+        (ApiKey.LIST_OFFSETS, E.TOPIC_AUTHORIZATION_FAILED, errors.TopicAuthorization),
+    ],
+)
+def test_who_is_refused_asks_again_about_once_a_second_however_he_polls(timeout_ms, api, code, error):
+    """Each poll asked: as many requests as the broker had answers for."""
+
+    async def work(loop):
+        broker = ScriptedBroker()
+        fill(broker)
+        broker.script(api, *[code] * 1000)
+        async with consumer(broker, group_id="g", enable_auto_commit=False) as c:
+            c.assign([ZERO])
+            began, refused_count = loop.time(), 0
+            while loop.time() - began < 10:
+                try:
+                    assert await c.poll(timeout_ms) == []
+                except error:
+                    refused_count += 1
+                await asyncio.sleep(0.001)
+            assert 9 <= len(broker.requests(api)) <= 12
+            assert refused_count >= 9
+            assert timeout_ms < 300 or refused_count < 50
+            broker.scripts[api].clear()
+            began, found = loop.time(), []
+            while not found:
+                with contextlib.suppress(error):
+                    found = await c.poll(timeout_ms)
+                await asyncio.sleep(0.001)
+            assert values(found) == list(range(10))
+            assert loop.time() - began <= 1.5
+
+    run(work)
+
+
+@pytest.mark.parametrize("way_out", ["seek", "seek_to_beginning", "assign"])
+def test_who_goes_elsewhere_is_not_kept_waiting_by_a_refusal(way_out):
+    async def work(loop):
+        broker = ScriptedBroker()
+        fill(broker)
+        fill(broker, 1)
+        async with consumer(broker, group_id="g", auto_offset_reset="none", enable_auto_commit=False) as c:
+            c.assign([ZERO])
+            with pytest.raises(errors.OffsetOutOfRange):
+                await c.poll(5_000)
+            began = loop.time()
+            if way_out == "seek":
+                c.seek(ZERO, 0)
+            elif way_out == "seek_to_beginning":
+                await c.seek_to_beginning(ZERO)
+            else:
+                c.assign([ONE])
+                with pytest.raises(errors.OffsetOutOfRange, match="t-1"):
+                    await c.poll(5_000)
+            assert way_out == "assign" or len(await c.poll(5_000)) == 10
+            assert loop.time() - began < 0.5
 
     run(work)
 

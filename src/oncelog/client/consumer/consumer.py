@@ -27,7 +27,7 @@ from oncelog.client.consumer.farewell import is_listener_of
 from oncelog.client.consumer.fetcher import Fetcher
 from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
-from oncelog.client.consumer.position_lookup import Look, PositionLookup
+from oncelog.client.consumer.position_lookup import FailedLook, Look, PositionLookup
 from oncelog.client.consumer.positions import Positions
 from oncelog.client.consumer.refused_topics import RefusedTopics
 from oncelog.client.consumer.seeking import Seeking
@@ -95,6 +95,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         self._must_list_topics = False
         self._question: tuple[tuple[str, ...] | None, asyncio.Task[None]] | None = None
         self._looks: dict[asyncio.Task[None], Look] = {}
+        self._failed_look: FailedLook | None = None
         self._next_auto_commit_ms = self._next_look_ms = self._next_look_around_ms = self._next_lookup_ms = 0.0
         self._failure: KafkaError | None = None
         self._auto_committing: asyncio.Task[None] | None = None

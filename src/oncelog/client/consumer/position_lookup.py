@@ -36,6 +36,19 @@ class Look:
     unreadable: dict[TopicPartition, KafkaError] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class FailedLook:
+    """Why partitions have no place, and what they had instead: a seek, or another assignment, is looked at anew."""
+
+    error: KafkaError
+    places: Mapping[TopicPartition, tuple[Position, int]]
+
+    def is_of(self, positions: Mapping[TopicPartition, Position], partitions: Sequence[TopicPartition]) -> bool:
+        """Whether it says why none of these has a place."""
+        now = ((self.places.get(each), positions[each]) for each in partitions)
+        return all(then is not None and then[0] is at and then[1] == at.version for then, at in now)
+
+
 class PositionLookup:
     """Mixed into a consumer."""
 
@@ -45,6 +58,7 @@ class PositionLookup:
     _positions: Positions
     _fetcher: Fetcher
     _looks: dict[asyncio.Task[None], Look]
+    _failed_look: FailedLook | None
     _missing: set[str]
     _next_lookup_ms: float
     _place: Callable[[TopicPartition], Position]
@@ -79,6 +93,12 @@ class PositionLookup:
         others_wait = len(unknown) < len(self._positions.by_partition)
         under_way = {tp for look in self._looks.values() for tp in look.partitions}
         missing = [tp for tp in unknown if tp not in under_way]
+        if missing and not others_wait and self._failed_again(missing):
+            if asyncio.get_running_loop().time() < ends:
+                return  # who polls on and on asks about once a second
+            await asyncio.sleep(0)  # who polls without waiting lets others go on their way
+            assert self._failed_look is not None
+            raise self._failed_look.error
         if missing and not (others_wait and self._cluster.now_ms() < self._next_lookup_ms):
             look = Look(missing)
             work = self._find_positions(missing, unreadable=look.unreadable, looks=1 if others_wait else LOOKS)
@@ -89,22 +109,39 @@ class PositionLookup:
             left_s = max(ends - asyncio.get_running_loop().time(), 0.0)
             await asyncio.wait(self._looks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
         for task in [each for each in self._looks if each.done()]:
-            self._take_look(task, self._looks.pop(task).unreadable)
+            self._take_look(task, self._looks.pop(task))
 
-    def _take_look(self, task: asyncio.Task[None], unreadable: Mapping[TopicPartition, KafkaError]) -> None:
+    def _failed_again(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Whether these were looked for a moment ago, in vain, and nothing was said of them since."""
+        failed, now_ms = self._failed_look, self._cluster.now_ms()
+        return (
+            failed is not None
+            and now_ms < self._next_lookup_ms
+            and failed.is_of(self._positions.by_partition, partitions)
+        )
+
+    def _take_look(self, task: asyncio.Task[None], look: Look) -> None:
         if task.cancelled():
             return  # with the consumer
+        failure: KafkaError | None = None
         try:
             task.result()
         except RequestTimedOut as error:
             log.debug("%s", error)  # the next poll goes on with it
+        except KafkaError as error:
+            failure = error
         if self._positions.without_offset():
             self._next_lookup_ms = self._cluster.now_ms() + self._config.retry_backoff_max_ms
-            for reason in unreadable.values():
-                if not reason.retriable:
-                    raise reason
+            failure = failure or next((each for each in look.unreadable.values() if not each.retriable), None)
+        if failure is not None:
+            now = self._positions.by_partition
+            self._failed_look = FailedLook(
+                failure, {each: (now[each], now[each].version) for each in look.partitions if each in now}
+            )
+            raise failure
+        if self._positions.without_offset():
             self._tell_missing({each.topic for each in self._positions.without_offset()})
-            self._tell_unreadable(unreadable)
+            self._tell_unreadable(look.unreadable)
 
     def _tell_unreadable(self, unreadable: Mapping[TopicPartition, KafkaError]) -> None:
         """As `_tell_missing`, of partitions of topics that are there."""
