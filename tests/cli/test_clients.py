@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import pathlib
 import socket
 
 import pytest
@@ -16,8 +17,9 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.consumer.consumer import Consumer
 from oncelog.errors import RequestTimedOut
+from oncelog.testing import TestBroker
 from oncelog.types import TopicPartition
-from tests.cli.world import Cli, oncelog
+from tests.cli.world import Cli, cli_as, oncelog
 
 
 @pytest.mark.parametrize(("timeout", "goodbye_ms"), [("2s", 1000), ("30s", 5000)])
@@ -71,6 +73,23 @@ def test_one_line_says_that_nobody_listens_and_why(monkeypatch: pytest.MonkeyPat
     assert (result.exit_code, said["error"]) == (1, "REQUEST_TIMED_OUT")
     for text in (line, said["message"]):
         assert f"cannot connect to {where}" in text
+
+
+@pytest.mark.parametrize("words", [("topics", "list"), ("consume", "t", "-e"), ("produce", "t")])
+def test_a_login_that_is_refused_later_than_a_command_waits_is_named(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    """It said `no answer from`, as of a broker that is not there."""
+    monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 500)
+    config = {"connection.failed.authentication.delay.ms": "3600000", "oncelog.authentication.timeout.ms": "86400000"}
+    with TestBroker(config, security="SASL_PLAINTEXT", mechanism="PLAIN", users={"bob": "b"}) as broker:
+        bob = cli_as(broker, "bob", tmp_path)
+        settings = tmp_path / "bob.properties"
+        settings.write_text(settings.read_text().replace('password="b"', 'password="wrong"'))
+        told = bob(*words, stdin="x\n", status=1).stderr
+    assert "connect to the cluster: not done within 500 ms; last error: " in told
+    assert "has not answered the login; a failed one is answered late" in told
+    assert "no answer from" not in told
 
 
 def test_what_else_a_client_says_while_it_starts_is_said(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

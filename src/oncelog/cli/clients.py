@@ -16,6 +16,7 @@ from oncelog.cli.output import printable
 from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.session import waited_for_once
+from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import (
     ALIASES,
     HAS_NO_MEANING,
@@ -45,6 +46,8 @@ _KINDS = (AdminConfig, ConsumerConfig, ProducerConfig)
 
 
 class _Client(Protocol):
+    _cluster: Cluster
+
     async def start(self) -> None: ...
     async def stop(self) -> None: ...
 
@@ -153,14 +156,25 @@ async def _start(client: _Client, settings: Settings) -> None:
     Whether this ends first, or the client's own time: the same error, RequestTimedOut.
     """
     limit_ms = min(settings.timeout_ms, CONNECT_TIMEOUT_MS)
+    loop = asyncio.get_running_loop()
+    why: KafkaError | None = None
+
+    def give_up() -> None:
+        nonlocal why
+        why = client._cluster.why_late(kept.error)  # what ends forgets it
+        limit.reschedule(loop.time())
+
     with _kept() as kept:
+        timer = loop.call_later(limit_ms / 1000, give_up)
         try:
-            async with asyncio.timeout(limit_ms / 1000):
+            async with asyncio.timeout(None) as limit:
                 await client.start()
         except TimeoutError:
-            last = kept.error or Network(f"no answer from {settings.client_config()['bootstrap.servers']}")
+            last = why or Network(f"no answer from {settings.client_config()['bootstrap.servers']}")
             told = f"connect to the cluster: not done within {limit_ms} ms; last error: {last}"
             raise RequestTimedOut(told) from last
+        finally:
+            timer.cancel()
 
 
 class _Kept(logging.Handler):

@@ -202,7 +202,7 @@ class Cluster:
                 async with asyncio.timeout(max(deadline.left_ms, 1) / 1000):
                     return await attempt(deadline)
             except TimeoutError:
-                why = self._why_late(last_error)
+                why = self.why_late(last_error)
                 raise deadline.passed(why) from why
             except KafkaError as error:
                 if not error.retriable or self.is_closed or self.anybody.has_given_up(error):
@@ -215,9 +215,10 @@ class Cluster:
                     text = (error.message or "").rstrip(".")
                     raise UnknownTopicOrPartition(f"{text}: create it, or look at its name") from error
                 last_error = error
-            await deadline.wait(backoff, self._why_late(last_error))
+            await deadline.wait(backoff, self.why_late(last_error))
 
-    def _why_late(self, last_error: KafkaError | None) -> KafkaError | None:
+    def why_late(self, last_error: KafkaError | None) -> KafkaError | None:
+        """Why a wait is not over: what failed last or, where that says nothing, a login that failed or is not answered."""
         if self._logins is not None and (last_error is None or isinstance(last_error, RequestTimedOut)):
             return self._logins.why_waiting() or last_error
         return last_error
