@@ -121,6 +121,18 @@ def test_each_sees_what_is_theirs_and_nothing_is_shared(outside: TestClient, gat
         assert getattr(states[0], name) is not getattr(states[1], name), name
 
 
+def test_a_living_transaction_of_an_id_that_one_may_not_see_is_not_called_hanging(
+    outside: TestClient, guarded: TestBroker
+) -> None:
+    """Its page said to abort it, and the abort would have torn it apart."""
+    eve = enter(outside, "eve")
+    (row,) = eve.get("/api/v1/open").json()["rows"]
+    assert (row["verdict"], row["open_on"]) == ("unknown owner", ["shared-0"])
+    assert "does not mean that there is none: you may not see all transactional ids" in row["why"]
+    assert "end nothing" in row["advice"]
+    assert " transactions list --producer-id " in row["repair"]
+
+
 def test_a_name_with_other_letters_and_a_plan_of_ones_own(
     outside: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -124,7 +124,7 @@ async def _causes(
     mine = next((each for each in found.open if each.owner is not None and each.owner.transactional_id == name), None)
     if mine is None:
         return told, None, list(found.not_read)
-    judged = verdict_of(state.settings, mine)
+    judged = verdict_of(state.settings, mine, found.hidden)
     verdict = {"verdict": judged.kind, "why": judged.why, "advice": judged.advice, "repair": judged.repair or None}
     return told, verdict, list(found.not_read)
 

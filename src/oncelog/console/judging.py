@@ -34,7 +34,8 @@ _Key = tuple[TopicPartition, int, int | None]
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a look found: a verdict for each open transaction, and the causes as rows (`oncelog why -o json`)."""
+    """What a look found: a verdict for each open transaction, and the causes as rows (`oncelog why -o json`). `hidden`: why
+    transactions may have owners that are not seen."""
 
     judged: Mapping[tuple[TopicPartition, int], Judged] = field(default_factory=dict)
     causes: Sequence[dict[str, Any]] = ()
@@ -42,6 +43,7 @@ class Judgement:
     not_read: Sequence[dict[str, str]] = ()
     open: tuple[OpenTransaction, ...] = ()
     seen_ms: int = 0
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass
@@ -87,6 +89,7 @@ class Judge:
             [{"what": each.what, "error": each.error, "why": each.why} for each in looking.not_read],
             tuple(seen),
             now_ms,
+            hidden,
         )
 
     def _kind(self, found: OpenTransaction, is_hidden: bool, now_ms: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 from typing import Any, NamedTuple
 
@@ -187,7 +188,7 @@ async def _look_at_everything(request: Request, admin: Admin, progress: Progress
         judge = state.judge = Judge(state.settings)
     found = await judge.look(admin, topics, facts, now_ms)
     missing = [unread_row(at, error) for at, error in list(unreadable.items())[:ROWS_MAX] if at not in offline]
-    found = Judgement(found.judged, found.causes, found.verdict, [*found.not_read, *missing], found.open, now_ms)
+    found = dataclasses.replace(found, not_read=[*found.not_read, *missing])
     return Everything(facts, progress.done, found, len(offline))
 
 
@@ -205,7 +206,7 @@ async def open_transactions(request: Request) -> dict[str, Any]:
     rows = []
     for places in groups.values():
         first = places[0]
-        verdict = verdict_of(settings, first)
+        verdict = verdict_of(settings, first, found.hidden)
         holds = [each for each in places if _holds(by_place.get(each.where), each)]
         owner = described.get(first.owner.transactional_id) if first.owner is not None else None
         row: dict[str, Any] = transaction_row(owner) if owner is not None else {"transactional_id": None}

@@ -28,8 +28,9 @@ class Verdict:
     repair: str = ""
 
 
-def verdict_of(settings: Settings, found: OpenTransaction, hidden: Sequence[str] = ()) -> Verdict:
-    """Why the transaction is open, and what to do. `hidden`: why it may have an owner that we are not shown."""
+def verdict_of(settings: Settings, found: OpenTransaction, hidden: Sequence[str]) -> Verdict:
+    """Why the transaction is open, and what to do. `hidden`: why it may have an owner that we are not shown; it has no default,
+    since whoever forgets it calls a living transaction hanging."""
     kind, owner, where = transaction_verdict(found), found.owner, found.where
     if owner is None and hidden:
         return Verdict(

@@ -40,8 +40,8 @@ export function Open() {
 }
 
 const Age = ({ row }) => {
-  const kind = KIND[row.verdict] ?? 'progress', never = kind === 'hanging' || row.timeout_ms === null || row.timeout_ms === undefined
-  const text = `${age(row.age_ms)} of ${never ? '∞' : age(row.timeout_ms)}`
+  const kind = KIND[row.verdict] ?? 'progress', isHidden = row.timeout_ms === undefined && kind !== 'hanging', never = kind === 'hanging' || row.timeout_ms === null || isHidden
+  const text = isHidden ? `${age(row.age_ms)}, its timeout is not known` : `${age(row.age_ms)} of ${never ? '∞' : age(row.timeout_ms)}`
   return html`<div class=${`bar ${kind}`}><progress max=${never ? 1 : row.timeout_ms} value=${never ? 1 : Math.min(row.age_ms, row.timeout_ms)} aria-label=${text}></progress></div>${text}`
 }
 
