@@ -133,6 +133,49 @@ def test_a_living_transaction_of_an_id_that_one_may_not_see_is_not_called_hangin
     assert " transactions list --producer-id " in row["repair"]
 
 
+@pytest.mark.parametrize(
+    ("page", "kinds"),
+    [
+        ("overview", ("topics", "groups", "transactional ids")),
+        ("open", ("topics", "transactional ids")),
+        ("in-doubt", ("topics", "transactional ids")),
+        ("groups", ("groups",)),
+        ("topics", ("topics",)),
+        ("lanes", ("topics",)),
+        ("history", ("transactional ids",)),
+        ("decisions", ("transactional ids",)),
+    ],
+)
+def test_who_may_see_nothing_gets_no_all_clear(outside: TestClient, page: str, kinds: tuple[str, ...]) -> None:
+    """Brokers leave out of their lists what one may not see: "nothing is open" was said beside transactions of others."""
+    answer = enter(outside, "J\u00f6rg").get(f"/api/v1/{page}").json()
+    told = {each["what"]: f"{each['error']} {each['why']}" for each in answer["not_read"]}
+    for kind in kinds:
+        assert f"HIDDEN you may not see all {kind}" in told[f"some {kind}"]
+    if page in ("overview", "lanes"):
+        assert answer["verdict"] == "Nothing is looked at"
+
+
+def test_the_missing_operation_is_named(outside: TestClient) -> None:
+    eve = enter(outside, "eve")
+    answer = eve.get("/api/v1/overview").json()
+    assert "DESCRIBE on every Topic" in {each["what"]: each["why"] for each in answer["not_read"]}["some topics"]
+    assert answer["verdict"].startswith(
+        ("Nobody that you may see is stopped: 1 partition", "Stopped: 1 of 1 partition that")
+    )
+
+
+def test_decisions_that_may_not_be_seen_are_no_missing_topic(outside: TestClient) -> None:
+    """It said that there was no such topic."""
+    found = enter(outside, "eve").get("/api/v1/decisions?topic=secret").json()
+    assert "topic secret" in {each["what"] for each in found["not_read"]}
+    assert [each["why"] for each in found["causes"]] == [
+        "it takes DESCRIBE and READ on the topic; who reads and writes there may lack rights, too"
+    ]
+    found = enter(outside, "root").get("/api/v1/decisions").json()
+    assert (found["has_topic"], found["not_read"]) == (False, [])
+
+
 def test_a_name_with_other_letters_and_a_plan_of_ones_own(
     outside: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:

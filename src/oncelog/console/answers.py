@@ -12,7 +12,6 @@ from oncelog.core.lanes.view import LanesView, OpenSpan
 
 SPANS_MAX = 10_000  # more are joined before they are sent: a frame must not take longer than a sixtieth of a second
 EXACT_MAX = 1 << 53
-NOTHING = "Nothing is looked at"
 OUTCOMES = ("open", "committed", "aborted")
 
 
@@ -31,7 +30,7 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
         "is_whole": since_version == 0,
         "cluster": watch.cluster_id,
         "error": None if watch.error is None else {"error": watch.error[0], "message": watch.error[1]},
-        "verdict": NOTHING if not_there and not lanes.lanes else lanes.verdict(),
+        "verdict": lanes.verdict(),
         "left_out": partitions_shown(watch.topics, view)[1],
         "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
         "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],

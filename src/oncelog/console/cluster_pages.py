@@ -11,6 +11,7 @@ from typing import Any
 from starlette.requests import Request
 
 from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
+from oncelog.cli.hidden import TOPICS
 from oncelog.cli.numbers import is_number
 from oncelog.cli.unreadable import unread_row
 from oncelog.client.admin.acls import ANY, AclFilter
@@ -18,6 +19,7 @@ from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource
 from oncelog.console.answers import exact
 from oncelog.console.pages import admin_of
+from oncelog.console.unseen import as_row, unseen
 from oncelog.errors import InvalidArgument, KafkaError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -52,7 +54,9 @@ async def topics(request: Request) -> dict[str, Any]:
         row |= {"offline": [number for number, each in sorted(view.partitions.items()) if each.is_offline][:ROWS_MAX]}
         rows.append(row | {"topic_id": view.topic_id.hex()})
     count = sum(len(known[name].partitions) for name in names)
-    return {"rows": rows, "first": first, "count": len(names), "partitions": count, "now_ms": RealClock().now_ms()}
+    missing = [as_row(each) for each in await unseen(admin, TOPICS)]
+    more = {"not_read": missing, "now_ms": RealClock().now_ms()}
+    return {"rows": rows, "first": first, "count": len(names), "partitions": count, **more}
 
 
 async def _topic(admin: Admin, name: str, first: int) -> dict[str, Any]:

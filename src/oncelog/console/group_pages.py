@@ -10,6 +10,7 @@ from starlette.requests import Request
 from oncelog.cli.command import Name, Settings
 from oncelog.cli.commands.groups import rows_of_scope
 from oncelog.cli.commands.topics import partition_bounds
+from oncelog.cli.hidden import GROUPS
 from oncelog.cli.transactions.group_scope import GroupScope, scope_of
 from oncelog.cli.unreadable import unread_row
 from oncelog.cli.why.collecting import partition_facts
@@ -20,6 +21,7 @@ from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
 from oncelog.console.group_judging import GroupJudge, described, positions_of, rights_rows
 from oncelog.console.pages import admin_of, exact_cause
+from oncelog.console.unseen import as_row, unseen
 from oncelog.core.diagnosis.facts import GROUP, PartitionFacts
 from oncelog.core.lanes.view import CALM_MS
 from oncelog.errors import GroupIdNotFound, InvalidArgument, KafkaError
@@ -59,7 +61,7 @@ async def groups(request: Request) -> dict[str, Any]:
         "causes": rights_rows(settings, looking.not_read),
         "notes": looking.notes,
         "not_read": [
-            *({"what": each.what, "error": each.error, "why": each.why} for each in looking.not_read),
+            *map(as_row, [*await unseen(admin, GROUPS), *looking.not_read]),
             *(unread_row(at, error) for at, error in unreadable.items()),
         ],
         "now_ms": now_ms,

@@ -15,19 +15,24 @@ from starlette.requests import Request
 from oncelog.cli.audit import audit_entries
 from oncelog.cli.clients import open_admin
 from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
+from oncelog.cli.hidden import TRANSACTIONAL_IDS
 from oncelog.cli.output import error_name
 from oncelog.cli.reading import records_since
 from oncelog.cli.transactions.history import COMPACTED, WHO_IS_NOT_KEPT, audited, states
 from oncelog.cli.transactions.show import transaction_row
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import unread_row
+from oncelog.cli.why.looking import Looking
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.hanging import PROBE_ID
 from oncelog.client.admin.owners import described_if_known
 from oncelog.client.admin.topics import TRANSACTIONS_TOPIC
 from oncelog.client.arguments import is_wire_text
 from oncelog.console.answers import exact
+from oncelog.console.group_judging import rights_rows
 from oncelog.console.judging import Judge
 from oncelog.console.pages import admin_of
+from oncelog.console.unseen import as_row, unseen
 from oncelog.core.diagnosis.facts import PartitionFacts
 from oncelog.core.metadata.topic_configs import AUDIT_TOPIC
 from oncelog.core.two_phase import exactly_once_sink as sink
@@ -135,7 +140,13 @@ async def decisions(request: Request) -> dict[str, Any]:
     topic, prefix = asked.get("topic", "") or DECISION_TOPIC, asked.get("prefix", "") or TRANSACTIONAL_ID_PREFIX
     admin = await admin_of(request)
     views = await request.app.state.watch.known_topics(admin)
+    missing, causes = await unseen(admin, TRANSACTIONAL_IDS, probe_id=f"{prefix}.{PROBE_ID}"), []
+    if topic not in views:
+        asked_of = Looking(admin, views)
+        await asked_of.ask(f"topic {topic}", admin.describe_topics([topic]), topic, absent=(UnknownTopicOrPartition,))
+        missing, causes = asked_of.not_read + missing, rights_rows(settings, asked_of.not_read)
     answer: dict[str, Any] = {"topic": topic, "prefix": prefix, "has_topic": topic in views, "notes": []}
+    answer |= {"not_read": [as_row(each) for each in missing], "causes": causes}
     if topic not in views:
         return answer | {"rows": [], "count": 0, "vetoes": [], "orphans": [], "now_ms": RealClock().now_ms()}
     log, vetoes, count = sink.DecisionLog(), dict[tuple[str, str, str], None](), 0

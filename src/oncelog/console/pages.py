@@ -13,6 +13,7 @@ from starlette.requests import Request
 
 from oncelog.cli.command import Settings, hint_for
 from oncelog.cli.commands.topics import NO_BOUNDS, partition_bounds
+from oncelog.cli.hidden import GROUPS, TOPICS, TRANSACTIONAL_IDS
 from oncelog.cli.output import Failed, error_name, error_row
 from oncelog.cli.transactions.in_doubt import in_doubt_rows, look_for_doubt
 from oncelog.cli.transactions.show import transaction_row
@@ -28,13 +29,14 @@ from oncelog.console.group_rounds import EVERY_S, GroupsFound
 from oncelog.console.judging import Judge, Judgement
 from oncelog.console.long_look import BeingRead, Kept, LongLook, Progress
 from oncelog.console.resolve_plans import resolve_command
+from oncelog.console.unseen import as_row, unseen
 from oncelog.console.watch import KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
-from oncelog.core.diagnosis.facts import OpenTransaction, PartitionFacts
+from oncelog.core.diagnosis.facts import NotRead, OpenTransaction, PartitionFacts
 from oncelog.core.diagnosis.transactions import HANGING, TWO_PHASE, transaction_verdict
-from oncelog.core.lanes.view import could_not_be_read, counted, nobody_is_stopped
+from oncelog.core.lanes.view import THAT_YOU_SEE, could_not_be_read, counted, nobody_is_stopped
 from oncelog.errors import KafkaError, OncelogError
 from oncelog.host.clock import RealClock
 from oncelog.types import TopicPartition
@@ -64,14 +66,15 @@ async def overview(request: Request) -> dict[str, Any]:
     admin = await admin_of(request)
     kept = await _everything(request, admin)
     groups, missing = await _groups(request, admin)
-    partitions, count, found, offline = kept.value
+    partitions, count, found, offline, hidden = kept.value
     rows = list(found.causes)
     held = {where for row in rows if row["blocked"] for where in row["partitions"]}
     blocked = [each for each in partitions if each.blocked]
     unread = sum(each.error is not None and not each.is_offline for each in partitions)
     kinds = {(producer_id, each.kind) for (_, producer_id), each in found.judged.items()}
     return {
-        "verdict": _headline(rows, held, count - unread, unread, offline) + _standing(groups.standing),
+        "verdict": _headline(rows, held, count - unread, unread, offline, is_all=not hidden)
+        + _standing(groups.standing),
         "word": UNKNOWN if found.verdict == FREE and found.not_read else found.verdict,
         "partition_count": count - unread,
         "stopped": len(held),
@@ -105,7 +108,7 @@ async def _groups(request: Request, admin: Admin) -> tuple[GroupsFound, list[dic
     async def read(_: Progress) -> GroupsFound:
         looking = Looking(admin, await state.watch.known_topics(admin))
         found: GroupsFound = await state.group_rounds.look(looking, RealClock().now_ms())
-        return found
+        return dataclasses.replace(found, not_read=(*await unseen(admin, GROUPS), *found.not_read))
 
     try:
         found = (await state.groups.get(read, lambda _: EVERY_S)).value
@@ -113,33 +116,37 @@ async def _groups(request: Request, admin: Admin) -> tuple[GroupsFound, list[dic
         return GroupsFound(), [{"what": "every group", "error": error_name(error), "why": "asked again in a moment"}]
     except KafkaError as error:
         lost = not_read("the list of groups", error, "")
-        return GroupsFound(), [{"what": lost.what, "error": lost.error, "why": lost.why}]
-    return found, [{"what": each.what, "error": each.error, "why": each.why} for each in found.not_read[:ROWS_MAX]]
+        return GroupsFound(), [as_row(lost)]
+    return found, [as_row(each) for each in found.not_read[:ROWS_MAX]]
 
 
 def _standing(count: int) -> str:
     return "" if not count else f"; {counted(count, 'group')} {'stands' if count == 1 else 'stand'} still"
 
 
-def _headline(rows: list[dict[str, Any]], held: set[str], count: int, unread: int, offline: int) -> str:
+def _headline(
+    rows: list[dict[str, Any]], held: set[str], count: int, unread: int, offline: int, *, is_all: bool
+) -> str:
     dead = f"; {counted(offline, 'partition')} offline" if offline else ""
     holding = [row for row in rows if row["blocked"]]
     if not holding:
-        return f"{nobody_is_stopped(count, unread)}{dead}"
+        return f"{nobody_is_stopped(count, unread, is_all=is_all)}{dead}"
     oldest = max(holding, key=lambda row: row["age_ms"] or 0)
     name = oldest["transactional_id"] or f"producer {oldest['producer_id']}"
-    share = f"{len(held)} of {counted(count, 'partition')}"
+    share = f"{len(held)} of {counted(count, 'partition')}{'' if is_all else THAT_YOU_SEE}"
     since = age_text(oldest["age_ms"] or 0)
     return f"Stopped: {share}, oldest by {name} for {since}{could_not_be_read(unread)}{dead}"
 
 
 class Everything(NamedTuple):
-    """All partitions, looked at. `partitions`: those with an open transaction, that are offline or could not be asked."""
+    """All partitions, looked at. `partitions`: those with an open transaction, that are offline or could not be asked; `hidden`:
+    why there may be more topics."""
 
     partitions: tuple[PartitionFacts, ...]
     partition_count: int
     found: Judgement
     offline: int
+    hidden: list[NotRead]
 
 
 async def _everything(request: Request, admin: Admin) -> Kept[Everything]:
@@ -188,15 +195,16 @@ async def _look_at_everything(request: Request, admin: Admin, progress: Progress
         judge = state.judge = Judge(state.settings)
     found = await judge.look(admin, topics, facts, now_ms)
     missing = [unread_row(at, error) for at, error in list(unreadable.items())[:ROWS_MAX] if at not in offline]
-    found = dataclasses.replace(found, not_read=[*found.not_read, *missing])
-    return Everything(facts, progress.done, found, len(offline))
+    hidden, ids = await unseen(admin, TOPICS), await unseen(admin, TRANSACTIONAL_IDS)
+    found = dataclasses.replace(found, not_read=[*map(as_row, [*hidden, *ids]), *found.not_read, *missing])
+    return Everything(facts, progress.done, found, len(offline), hidden)
 
 
 async def open_transactions(request: Request) -> dict[str, Any]:
     """Every open transaction, those first that hold back most: what `transactions describe` and `explain` say of each."""
     admin, settings = await admin_of(request), request.app.state.settings
     kept = await _everything(request, admin)
-    partitions, _, found, _ = kept.value
+    partitions, found = kept.value.partitions, kept.value.found
     by_place = {each.where: each for each in partitions}
     groups: dict[tuple[int, str], list[OpenTransaction]] = {}
     for each in found.open:

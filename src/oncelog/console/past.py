@@ -14,13 +14,13 @@ from oncelog.cli.command import Name, Settings
 from oncelog.cli.why.looking import not_read
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.past_reading import PastReading
-from oncelog.console.answers import NOTHING, exact, gap_of, open_row, partition_row
+from oncelog.console.answers import exact, gap_of, open_row, partition_row
 from oncelog.console.pages import admin_of
 from oncelog.console.watch import View, partitions_shown, view_of
 from oncelog.core.ages import age_text, clock_text, moment_text
 from oncelog.core.lanes.lane import COMMITTED, OPEN, Span, merged
 from oncelog.core.lanes.past import PastLane, PastView, Window
-from oncelog.core.lanes.view import counted
+from oncelog.core.lanes.view import NOTHING, counted
 from oncelog.errors import InvalidArgument, KafkaError, OncelogError
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks

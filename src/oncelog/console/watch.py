@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any
 
 from oncelog.cli.command import Settings
+from oncelog.cli.hidden import TOPICS
 from oncelog.cli.numbers import is_number
 from oncelog.cli.output import Failed, error_name
 from oncelog.cli.transactions.group_scope import GroupScope
@@ -31,6 +32,7 @@ from oncelog.client.cluster.view import TopicView
 from oncelog.console.group_judging import GROUP_KINDS, GroupJudge, described, positions_of
 from oncelog.console.judging import Judge, Judgement, as_read_by, facts_of_lane
 from oncelog.console.long_look import BeingRead, LongLook
+from oncelog.console.unseen import as_row, unseen
 from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.facts import NotRead, PartitionFacts
 from oncelog.core.lanes.lane import Lane
@@ -93,6 +95,8 @@ class Watch:
     groups_not_read: list[NotRead] = field(default_factory=list)
     refused: frozenset[str] = frozenset()
     """Topics that a view names and that may not be seen."""
+    topics_hidden: list[NotRead] = field(default_factory=list)
+    """Why a view that names no topic may not show all."""
     error: tuple[str, str] | None = None
     cluster_id: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -232,6 +236,8 @@ class Watch:
             except (UnknownTopicOrPartition, InvalidTopic):
                 continue
         self.refused = frozenset(refused)
+        if any(not view.topics for view in self._views):
+            self.topics_hidden = await unseen(admin, TOPICS)
         return known
 
     def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
@@ -260,7 +266,8 @@ class Watch:
         numbers = [f"partition {each}" for each in view.partitions if all(at.partition != each for at in shown)]
         why = "there is none of that name, or it may not be seen"
         rows = [{"what": each, "error": "UNKNOWN_TOPIC_OR_PARTITION", "why": why} for each in names or numbers]
-        rows += [{"what": each.what, "error": each.error, "why": each.why} for each in self.rights_missing(view)]
+        hidden = [] if view.topics else self.topics_hidden
+        rows += [as_row(each) for each in (*hidden, *self.rights_missing(view))]
         wanted = self._on_screen()
         if crowded := [at for at in shown if at not in wanted]:
             what = f"{crowded[0]}" + (f" and {len(crowded) - 1} more" if len(crowded) > 1 else "")

@@ -69,6 +69,9 @@ export const Missing = ({ rows, error }) => html`
   ${(rows ?? []).slice(0, 8).map(each => html`<p class="note">${each.what} could not be read: ${each.error}: ${each.why}</p>`)}
   ${(rows ?? []).length > 8 && html`<p class="note">and ${rows.length - 8} more that could not be read</p>`}`
 
+/** What stands for nothing found: an all-clear only where all could be looked at. @param {string} none @param {any} data */
+export const ofAll = (none, data) => data.not_read?.length > 0 ? `${none}, of what could be looked at` : none
+
 /** How old it is, where that is more than a moment: of very many partitions one look is shared for a while. */
 export const Since = ({ data }) => data?.age_ms > 10000 && html`<p class="mute">as it was ${age(data.age_ms)} ago: so many partitions are looked at every 30 s at most</p>`
 

@@ -160,27 +160,27 @@ export function Lanes({ query }) {
           <li>▲ a group's position</li><li>A, B …: one transaction, in every lane</li></ul>
         ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}
       </div>
-      <aside aria-label="Who holds readers back"><h2>${isPast ? 'Who held readers back' : 'Who holds readers back'}</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} isPast=${isPast} />`}
+      <aside aria-label="Who holds readers back"><h2>${isPast ? 'Who held readers back' : 'Who holds readers back'}</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} isPast=${isPast} isPart=${answer.not_read.length > 0} />`}
         ${isPast && html`<p class="mute">Where groups stood then is not known.</p>`}</aside>
     </div>`
 }
 
 /** The cards: rows of `oncelog why`, with the picture's letter. */
-export const Cards = ({ causes, lanes, isPast }) => html`<ul class="cards">
+export const Cards = ({ causes, lanes, isPast, isPart }) => html`<ul class="cards">
   ${causes.map(each => html`<li class=${`card ${CAUSE[each.kind] ?? 'trouble'}`} key=${each.what}>
     ${each.letter && html`<span class="badge">${each.letter}</span>`}<b>${each.transactional_id === null ? each.producer_id === null ? each.group ? named(each.group) : each.kind : `producer ${each.producer_id}` : named(each.transactional_id)}</b>
     <p>${each.what}</p>
     ${each.age_ms !== null && html`<p class="mute">${each.kind} for ${age(each.age_ms)}${each.producer_id === null ? '' : `; producer ${each.producer_id}:${each.producer_epoch}${each.open_on?.length ? ', from ' : ''}${(each.open_on ?? []).slice(0, 4).map(p => `${p.topic}-${p.partition} ${p.start_offset ?? ''}`).join(', ')}`}</p>`}
     ${each.groups?.length > 0 && html`<p><b>waiting</b> ${each.groups.join(', ')}</p>`}
     <p>${each.why}</p><p class="mute">${each.advice}</p>${each.command && html`<${Command} text=${each.command} />`}</li>`)}
-  ${causes.length === 0 && html`<li class=${`card ${lanes?.length === 0 ? '' : 'calm'}`}>${isPast && lanes.some(each => each.word !== 'unreadable') ? 'Nobody for longer than 10 s, of what the log tells.' : nobody(lanes)}</li>`}
+  ${causes.length === 0 && html`<li class=${`card ${lanes?.length === 0 || isPart ? '' : 'calm'}`}>${isPast && lanes.some(each => each.word !== 'unreadable') ? 'Nobody for longer than 10 s, of what the log tells.' : nobody(lanes, isPart)}</li>`}
 </ul>`
 
-const nobody = lanes => {
+const nobody = (lanes, isPart) => {
   const is = word => lanes?.some(each => each.word === word)
   if (lanes?.every(each => each.word === 'unreadable')) return lanes.length ? 'Nothing can be read, so nobody knows.' : 'Nothing is looked at, so nobody knows.'
   if (is('stopped')) return 'Somebody does; whose transaction it is, is being asked: what seems to hang is looked at twice, five seconds apart.'
-  return `${is('waiting') ? 'Nobody yet: what waits is young.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
+  return `${is('waiting') ? 'Nobody yet: what waits is young.' : isPart ? 'Nobody, of what could be looked at.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
 }
 
 const apart = ms => `${age(Math.abs(ms))} ${ms > 0 ? 'after' : 'before'}`

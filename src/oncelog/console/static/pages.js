@@ -1,7 +1,7 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
 import { Act } from './plans.js'
-import { Command, Missing, Said, Since, Table, html, named, useData } from './html.js'
+import { Command, Missing, Said, Since, Table, html, named, ofAll, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age, clock } from './model.js'
 
@@ -22,14 +22,14 @@ export function Overview() {
       <${Tile} count=${data?.partition_count} text="partitions looked at" />
     </ul>
     ${data?.rounds.looked_at < data?.rounds.count && html`<p class="note" id="rounds">${data.rounds.looked_at} of ${data.rounds.count} groups were looked at so far: 50 at a time, every 10 s.</p>`}
-    <h2>What to do first</h2>${data && html`<${Cards} causes=${data.causes} />`}
+    <h2>What to do first</h2>${data && html`<${Cards} causes=${data.causes} isPart=${data.not_read.length > 0} lanes=${data.partition_count || data.not_read.length === 0 ? undefined : []} />`}
     ${data?.rounds.shown < data?.rounds.causes && html`<p class="mute">and ${data.rounds.causes - data.rounds.shown} more that groups stand still for: <a href="#/groups">Groups</a></p>`}`
 }
 
 export function Open() {
   const { data, error } = useData('open', 3)
-  return html`<h1 role="status">${data ? `${data.count} open transaction${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
-    ${data && html`<${Table} name="Open transactions" empty="nothing is open" rows=${data.rows} columns=${[
+  return html`<h1 role="status">${data ? ofAll(`${data.count} open transaction${data.count === 1 ? '' : 's'}`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
+    ${data && html`<${Table} name="Open transactions" empty=${ofAll('nothing is open', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
       ['age against timeout', r => html`<${Age} row=${r} />`],
@@ -47,9 +47,9 @@ const Age = ({ row }) => {
 
 export function InDoubt() {
   const { data, error } = useData('in-doubt', 5), isDecided = row => ['commit', 'abort'].includes(said(data, row)), isAny = data?.rows.some(isDecided)
-  return html`<h1 role="status">${data ? `${data.rows.length} in doubt` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
+  return html`<h1 role="status">${data ? ofAll(`${data.rows.length} in doubt`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
-    ${data && html`<${Table} name="Prepared transactions" empty="nothing is in doubt" rows=${data.rows} columns=${[
+    ${data && html`<${Table} name="Prepared transactions" empty=${ofAll('nothing is in doubt', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
       ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked === null ? 'not known' : r.blocked || 'nothing', 'number'],
       ['database says', r => said(data, r)],
@@ -79,7 +79,7 @@ const Why = ({ name, shown }) => {
 
 export function Groups({ query }) {
   const only = query.get('group'), { data, error } = useData(only ? `groups?${inAddress(only)}` : 'groups', 5)
-  return html`<h1 role="status">${data ? `${data.count} group${data.count === 1 ? '' : 's'}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? ofAll(`${data.count} group${data.count === 1 ? '' : 's'}`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Pending: an open transaction may still move the position, and members that start wait for it. Markers and aborted records have offsets, too.</p>
     ${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}${data?.notes.map(note => html`<p class="note">${note}</p>`)}
     ${only !== null && html`<p><a href="#/groups">all groups</a></p>${data?.groups.length === 0 && html`<${Why} name=${only} />`}`}

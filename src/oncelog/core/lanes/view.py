@@ -19,6 +19,7 @@ ACTIVE, WAITING, STOPPED, UNREADABLE = "active", "waiting", "stopped", "unreadab
 CALM_MS = 10_000
 CALM_TIMES_USUAL = 3
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+NOTHING, THAT_YOU_SEE = "Nothing is looked at", " that you may see"
 UNKNOWN_KIND = "unknown"  # nobody was asked yet, or nobody may tell
 
 
@@ -159,11 +160,14 @@ def could_not_be_read(unread: int) -> str:
     return f"; {counted(unread, 'partition')} could not be read" if unread else ""
 
 
-def nobody_is_stopped(read: int, unread: int) -> str:
-    """The verdict where nobody was seen to stand still: no all-clear for what was not read."""
+def nobody_is_stopped(read: int, unread: int, *, is_all: bool = True) -> str:
+    """The verdict where nobody was seen to stand still: no all-clear for what was not read, or, not `is_all`, may not be seen."""
     if unread and not read:
         return f"Nothing could be read of {counted(unread, 'partition')}"
-    return f"Nobody is stopped: {counted(read, 'partition')} looked at{could_not_be_read(unread)}"
+    if not read:
+        return NOTHING
+    who = "Nobody" if is_all else f"Nobody{THAT_YOU_SEE}"
+    return f"{who} is stopped: {counted(read, 'partition')} looked at{could_not_be_read(unread)}"
 
 
 def counted(count: int, noun: str) -> str:
