@@ -31,6 +31,7 @@ NIGHT_MS = 900_000  # what is open must stay so until the last of these tests, w
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine a look may take longer than a page waits; what it is told then is for the tests that shorten this."""
     monkeypatch.setattr(long_look, "PATIENCE_S", 120.0)
+    monkeypatch.setattr(long_look, "SILENT_S", 120.0)
 
 
 async def _ended(servers: str) -> None:

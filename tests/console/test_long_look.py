@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from oncelog.console import long_look
-from oncelog.console.long_look import BeingRead, Kept, LongLook, Progress
-from oncelog.errors import Network
+from oncelog.console.long_look import BeingRead, Kept, LongLook, NobodyAnswers, Progress
+from oncelog.errors import Network, RequestTimedOut
 from oncelog.host.tasks import Tasks
 
 
@@ -88,6 +88,71 @@ def test_what_is_good_for_no_time_is_waited_for() -> None:
         await steps()
         world.answers[1].set_exception(Network("gone"))
         assert [type(each) for each in await again] == [Network]
+
+    run(work)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_brokers_that_say_nothing_are_told_with_the_time_of_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages said only that they were looking, for 35 s; and what was known before was shown as if it were of now."""
+
+    async def work(world: World) -> None:
+        for _ in range(2):
+            with pytest.raises(NobodyAnswers, match=r"no broker has answered for 0 s: every partition is asked for$"):
+                await world.get()
+        world.answers[0].set_result(7)
+        await steps()
+        for good_for_s in (0.0, 1e-9):
+            with pytest.raises(NobodyAnswers, match=r"is asked for, which was last read at \d\d:\d\d:\d\d UTC$"):
+                await world.get(good_for_s)
+        assert len(world.answers) == 2, "it is asked on"
+
+    monkeypatch.setattr(long_look, "SILENT_S", 0.0)
+    run(work)
+
+
+def test_whoever_goes_on_answering_is_not_silent() -> None:
+    progress = Progress(heard_s=0.0)
+    progress.advance(500, is_heard=False)
+    assert (progress.done, progress.heard_s) == (500, 0.0), "five hundred times no answer is none"
+    progress.advance(500, is_heard=True)
+    assert (progress.done, progress.heard_s > 0.0) == (1000, True)
+
+
+def test_a_reading_that_failed_for_want_of_answers_ends_no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a page would say that it is looking, then that nobody answers, then that it is looking."""
+
+    async def work(world: World) -> None:
+        both = asyncio.gather(world.get(), return_exceptions=True)
+        await steps()
+        heard_s = world.look._progress.heard_s
+        world.answers[0].set_exception(RequestTimedOut("list topics: not done within 5000 ms"))
+        assert [type(each) for each in await both] == [RequestTimedOut]
+        again = asyncio.gather(world.get())
+        await steps()
+        assert world.look._progress.heard_s == heard_s
+        world.answers[1].set_result(8)
+        await again
+
+    monkeypatch.setattr(long_look, "ERROR_KEPT_S", 120.0)
+    run(work)
+
+
+@pytest.mark.usefixtures("no_patience")
+def test_a_new_reading_is_not_silent_for_what_was_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was known for long was given out as new: the silence of the last reading was over when this one began."""
+
+    async def work(world: World) -> None:
+        with pytest.raises(BeingRead):
+            await world.get()
+        world.answers[0].set_result(7)
+        await steps()
+        world.look._progress.heard_s = world.look._begun_s = -1e6
+        again = asyncio.gather(world.get())
+        await steps()
+        assert not again.done()
+        world.answers[1].set_result(8)
+        assert (await again)[0].value == 8
 
     run(work)
 

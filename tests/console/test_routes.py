@@ -22,10 +22,10 @@ from oncelog.cli.command import Settings
 from oncelog.console import app, group_pages, long_look, pages, watch
 from oncelog.console.answers import lanes_answer
 from oncelog.console.long_look import LongLook
-from oncelog.console.routes import application
+from oncelog.console.routes import _hint, application
 from oncelog.console.security import HEADERS, Gate
 from oncelog.console.watch import view_of
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, GroupIdNotFound, Network, RequestTimedOut
 from oncelog.types import TopicPartition
 from tests.cli.world import Cli
 
@@ -304,6 +304,19 @@ def test_why_a_group_stands_still_is_what_the_command_line_says(
     assert [each["group"] for each in get(client, "groups?group=lost-group")["groups"]] == ["lost-group"]
     assert client.get("/api/v1/why").status_code == 400
     assert client.get("/api/v1/why?group=nobody").json()["error"] == "Failed"
+
+
+def test_an_error_of_before_is_not_told_as_if_it_were_of_now(client: TestClient) -> None:
+    """Nobody had looked since, and the broker was well again: `now_ms` was fresh, and the error was not."""
+    client.app.state.watch.error = ("REQUEST_TIMED_OUT", "Metadata got no answer within 30000 ms")
+    found = get(client, "lanes?topic=payments")
+    assert (found["error"], [each["topic"] for each in found["partitions"]]) == (None, ["payments"])
+
+
+def test_who_sits_at_a_browser_is_told_of_no_option() -> None:
+    for error in (RequestTimedOut("list topics: not done within 5000 ms"), Network("gone"), TimeoutError()):
+        assert "-b" not in _hint(error, Settings())
+    assert _hint(GroupIdNotFound("x"), Settings()) == "`oncelog groups list` shows the known groups"
 
 
 def test_a_broker_that_is_away_is_said_and_the_page_stays() -> None:

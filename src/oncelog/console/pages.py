@@ -175,7 +175,7 @@ async def _look_at_everything(request: Request, admin: Admin, progress: Progress
     while part := list(itertools.islice(everywhere, ASKED_AT_ONCE)):
         described = await admin.describe_producers(part, unreadable=unreadable)
         opened += [at for at, each in described.items() if any(p.transaction_start_offset is not None for p in each)]
-        progress.done += len(part)
+        progress.advance(len(part), is_heard=bool(described))
     bounds = await partition_bounds(admin, opened, unreadable=unreadable) if opened else {}
     facts = tuple(
         PartitionFacts(

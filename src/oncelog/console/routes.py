@@ -30,7 +30,7 @@ from oncelog.console.planned import Plans
 from oncelog.console.record_filter import Mask
 from oncelog.console.security import BODY_BYTES_MAX, SESSION_S, Gate, Guard
 from oncelog.console.watch import View, Watch, view_of
-from oncelog.errors import InvalidArgument, KafkaError, OncelogError
+from oncelog.errors import InvalidArgument, KafkaError, Network, OncelogError, RequestTimedOut
 
 STATIC = pathlib.Path(__file__).parent / "static"
 SEND_TIMEOUT_S = 20.0  # a reader that takes nothing for so long is dropped
@@ -175,12 +175,13 @@ async def _lanes(request: Request) -> Response:
 
 
 async def _first_look(watch: Watch, view: View) -> None:
-    """Until all of the view's lanes were read, an error says why not, or a look that began after it saw that there are none."""
-    begun = watch.look_count
+    """Until all of the view's lanes were read, an error says why not, or a look that began after it saw that there are none.
+    An error of before is none: nobody may have looked since, and the brokers may be well."""
+    begun, before = watch.look_count, watch.error
     try:
         async with asyncio.timeout(FIRST_LOOK_S):
-            while not watch.is_stopping and watch.error is None and not watch.has_seen(view):
-                if watch.look_count > begun + 1:
+            while not watch.is_stopping and watch.look_count <= begun + 1:
+                if watch.has_seen(view) if watch.error is None else watch.error is not before:
                     return
                 await watch.changed.wait()
     except TimeoutError:
@@ -258,6 +259,13 @@ async def _until_gone(receive: Receive) -> None:
         pass
 
 
+def _hint(error: KafkaError | OncelogError | OSError, settings: Settings) -> str:
+    """The way out. Who sits at a browser gives no option: where brokers do not answer it is not the command line's."""
+    if isinstance(error, RequestTimedOut | Network | ConnectionError | TimeoutError):
+        return "do they run, and does the console reach them? it asks again by itself"
+    return hint_for(error, settings)
+
+
 def page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
     """A page's answer; an error is the same object as on the command line."""
 
@@ -270,6 +278,6 @@ def page(body: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Await
             return JSONResponse(error_row(error), 202, {"retry-after": str(AGAIN_S)})
         except (KafkaError, OncelogError, OSError) as error:
             status = 400 if isinstance(error, InvalidArgument) else 502
-            return JSONResponse(error_row(error, hint_for(error, settings)), status)
+            return JSONResponse(error_row(error, _hint(error, settings)), status)
 
     return answered

@@ -222,6 +222,7 @@ class Watch:
         except RequestTimedOut as error:
             if error.__cause__ is not None:  # nobody is reached
                 raise
+        await admin.describe_cluster()  # whoever does not answer this, either, stands still
         # It answers slowly: the list may be long.
         return await admin.list_topics(include_internal=True, timeout_ms=self.settings.timeout_ms)
 

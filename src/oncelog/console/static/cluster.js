@@ -1,6 +1,6 @@
 // Topics, configurations, access rules, quotas, brokers: what `oncelog topics | configs | acls | quotas` show.
 // @ts-check
-import { Command, Missing, Table, html, ofAll, useData } from './html.js'
+import { Command, Missing, Table, html, looking, ofAll, useData } from './html.js'
 import { go } from './routes.js'
 
 const PAGE = 200
@@ -23,7 +23,7 @@ export function Topics({ query }) {
       ['partition', r => html`<a href=${link('records', { topic, partition: String(r.partition) })} aria-label=${`Records of partition ${r.partition}`}>${r.partition}</a>`, 'number'], ['state', r => r.state, 'held-cell'], ['leader', r => r.leader, 'number'], ['in sync', r => `${r.in_sync.length} of ${r.replicas.length}`],
       ['log start', r => r.log_start, 'number'], ['last stable offset', r => r.last_stable_offset, 'number'], ['high watermark', r => r.high_watermark, 'number'], ['held back', r => r.blocked ? html`<b>${r.blocked}</b>` : r.blocked, 'number'],
     ]} />`}`
-  return html`<h1 role="status">${data ? ofAll(`${data.count} topic${data.count === 1 ? '' : 's'}, ${data.partitions} partition${data.partitions === 1 ? '' : 's'}`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? ofAll(`${data.count} topic${data.count === 1 ? '' : 's'}, ${data.partitions} partition${data.partitions === 1 ? '' : 's'}`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <${Find} page="topics" query=${query} name="contains" label="name contains" />
     <div class="tools"><button type="button" aria-pressed=${query.get('internal') === '1'} onClick=${() => go('topics', query, { internal: query.get('internal') === '1' ? '' : '1', first: '' })}>internal ones, too</button></div>
     <${Turn} page="topics" query=${query} data=${data} />

@@ -1,6 +1,6 @@
 // The pages Transactional id (a life as a picture) and Decisions (what Spark queries decided).
 // @ts-check
-import { Command, Missing, Table, html, named, ofAll, useData } from './html.js'
+import { Command, Missing, Table, html, looking, named, ofAll, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { age } from './model.js'
 import { go } from './routes.js'
@@ -35,7 +35,7 @@ export function History({ query }) {
   const id = query.get('id') ?? '', part = query.get('contains') ?? ''
   const { data, error } = useData(`history?${new URLSearchParams(id ? { id } : { contains: part })}`, id ? 10 : 15)
   const mine = data && (data.id ?? '') === id ? data : null
-  if (!id) return html`<h1 role="status">${mine ? ofAll(`${mine.count} transactional id${mine.count === 1 ? '' : 's'}`, mine) : 'looking …'}</h1><${Missing} rows=${mine?.not_read} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
+  if (!id) return html`<h1 role="status">${mine ? ofAll(`${mine.count} transactional id${mine.count === 1 ? '' : 's'}`, mine) : looking(error)}</h1><${Missing} rows=${mine?.not_read} error=${error} /><${Find} page="history" query=${query} name="contains" label="id contains" />
     ${mine?.count > mine?.rows.length && html`<p class="note">the first ${mine.rows.length} of ${mine.count}</p>`}
     ${mine && html`<${Table} name="Transactional ids" empty=${ofAll('there are no such ids', mine)} rows=${mine.rows} columns=${[['transactional id', r => html`<a href=${link(r.transactional_id)}>${named(r.transactional_id)}</a>`, 'id'], ['state', r => r.state], ['producer', r => r.producer_id, 'number']]} />`}`
   return html`<h1 role="status">${named(id)}${mine?.now ? ` is ${mine.now.state}` : ''}</h1><${Missing} rows=${mine?.not_read} error=${error} /><p><a href="#/history">all ids</a></p>
@@ -52,7 +52,7 @@ export function History({ query }) {
 export function Decisions({ query }) {
   const { data, error } = useData(`decisions?${new URLSearchParams(['topic', 'prefix'].filter(each => query.get(each)).map(each => [each, query.get(each) ?? '']))}`, 15)
   const gone = data?.rows.filter(each => each.state === 'gone') ?? [], isRefused = data?.not_read.some(each => each.what === `topic ${data.topic}`)
-  return html`<h1 role="status">${data ? data.has_topic ? `${data.count} decided batches` : isRefused ? `Not known: topic ${data.topic} may not be seen` : `No decisions: there is no topic ${data.topic}` : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? data.has_topic ? `${data.count} decided batches` : isRefused ? `Not known: topic ${data.topic} may not be seen` : `No decisions: there is no topic ${data.topic}` : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <p class="mute">A Spark query with exactly-once output decides each batch once; its winners are committed afterwards. Decisions that a database holds (decisionUrl) are not seen here.</p>
     ${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}
     ${gone.length > 0 && html`<p class="note bad" role="alert">LOST, unless recovery knows better: ${gone.length} decided and not finished, with a winner that is not open any more. This tells, and changes nothing:</p><${Command} text=${data.command} />`}

@@ -40,7 +40,7 @@ export function useData(path, seconds) {
       let next = seconds
       if (!document.hidden) {
         const waiting = setTimeout(late, ANSWERS_WITHIN_MS)
-        try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true; shown.current = Date.now() } } catch (e) { if (e.status === 202) next = 0.5; if (!isGone) fail(Object.assign(e, { isOld, sinceMs: shown.current })) }
+        try { const found = await ask(path); if (!isGone) { set(found); fail(null); isOld = true; shown.current = Date.now() - (found.age_ms ?? 0) } } catch (e) { if (e.status === 202) next = 0.5; if (!isGone) fail(Object.assign(e, { isOld, sinceMs: shown.current })) }
         clearTimeout(waiting)
       }
       if (!isGone) timer = setTimeout(look, next * 1000)
@@ -62,6 +62,9 @@ const told = e => `${/^[A-Z_]{4,}$/.test(e.error ?? '') && !e.message.startsWith
 
 const isCalm = e => e.error === 'BeingRead' || e.error === 'NoAnswer'
 const isOfBefore = e => ` What is shown may be old${e.sinceMs ? `: it is of ${clock(e.sinceMs)} UTC` : ''}; asked again by itself.`
+
+/** A page's heading until there is data. */
+export const looking = error => error && !isCalm(error) ? 'Not known' : 'looking …'
 
 /** What could not be asked: it hides nothing else, and says what is missing. */
 export const Missing = ({ rows, error }) => html`

@@ -1,7 +1,7 @@
 // Overview, open transactions, what is in doubt, groups: each is what a command prints.
 // @ts-check
 import { Act } from './plans.js'
-import { Command, Missing, Said, Since, Table, html, named, ofAll, useData } from './html.js'
+import { Command, Missing, Said, Since, Table, html, looking, named, ofAll, useData } from './html.js'
 import { Cards } from './lanes.js'
 import { KIND, age, clock } from './model.js'
 
@@ -10,7 +10,7 @@ const alarm = (count, kind = 'alarm') => count > 0 ? kind : ''
 
 export function Overview() {
   const { data, error } = useData('overview', 3), of = error?.sinceMs && data ? `At ${clock(error.sinceMs)} UTC: ` : ''
-  return html`<h1 id="verdict">${of}${data?.verdict ?? 'looking …'}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
+  return html`<h1 id="verdict">${of}${data?.verdict ?? looking(error)}</h1><${Said} text=${data?.verdict ?? ''} /><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     <ul class="tiles">
       <${Tile} count=${data?.stopped} text="partitions stopped" alarm=${alarm(data?.stopped)} href="#/lanes" />
       <${Tile} count=${data?.waiting} text="waiting a moment" />
@@ -28,7 +28,7 @@ export function Overview() {
 
 export function Open() {
   const { data, error } = useData('open', 3)
-  return html`<h1 role="status">${data ? ofAll(`${data.count} open transaction${data.count === 1 ? '' : 's'}`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
+  return html`<h1 role="status">${data ? ofAll(`${data.count} open transaction${data.count === 1 ? '' : 's'}`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
     ${data && html`<${Table} name="Open transactions" empty=${ofAll('nothing is open', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
@@ -47,7 +47,7 @@ const Age = ({ row }) => {
 
 export function InDoubt() {
   const { data, error } = useData('in-doubt', 5), isDecided = row => ['commit', 'abort'].includes(said(data, row)), isAny = data?.rows.some(isDecided)
-  return html`<h1 role="status">${data ? ofAll(`${data.rows.length} in doubt`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
+  return html`<h1 role="status">${data ? ofAll(`${data.rows.length} in doubt`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
     ${data && html`<${Table} name="Prepared transactions" empty=${ofAll('nothing is in doubt', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
@@ -79,7 +79,7 @@ const Why = ({ name, shown }) => {
 
 export function Groups({ query }) {
   const only = query.get('group'), { data, error } = useData(only ? `groups?${inAddress(only)}` : 'groups', 5)
-  return html`<h1 role="status">${data ? ofAll(`${data.count} group${data.count === 1 ? '' : 's'}`, data) : 'looking …'}</h1><${Missing} rows=${data?.not_read} error=${error} />
+  return html`<h1 role="status">${data ? ofAll(`${data.count} group${data.count === 1 ? '' : 's'}`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} />
     <p class="mute">Lag: offsets that a read_committed reader can read now. Held back: those it cannot, for open transactions. Raw: to the end. Pending: an open transaction may still move the position, and members that start wait for it. Markers and aborted records have offsets, too.</p>
     ${data?.causes.length > 0 && html`<${Cards} causes=${data.causes} />`}${data?.notes.map(note => html`<p class="note">${note}</p>`)}
     ${only !== null && html`<p><a href="#/groups">all groups</a></p>${data?.groups.length === 0 && html`<${Why} name=${only} />`}`}
