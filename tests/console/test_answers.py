@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from oncelog.cli.command import Settings
+from oncelog.client.admin.transaction_listing import ProducerDescription
 from oncelog.client.cluster.view import PartitionView, TopicView
 from oncelog.console import answers
 from oncelog.console.answers import exact, lanes_answer
+from oncelog.console.long_look import Progress
 from oncelog.console.watch import PARTITIONS_PER_VIEW, View, Watch, view_of
 from oncelog.core.lanes.lane import Lane
 from oncelog.errors import Network, RequestTimedOut
@@ -39,12 +41,17 @@ class Away:
 
     def __init__(self, *errors: Exception | None) -> None:
         self.errors, self.waited_ms = list(errors), list[int | None]()
+        self.is_standing_still = False
 
     async def list_topics(self, *, include_internal: bool, timeout_ms: int | None = None) -> dict[str, Any]:
         self.waited_ms.append(timeout_ms)
         if (error := self.errors.pop(0)) is not None:
             raise error
         return {}
+
+    async def describe_cluster(self) -> None:
+        if self.is_standing_still:
+            raise RequestTimedOut("describe the cluster: not done")
 
 
 def test_only_a_broker_that_answers_slowly_is_given_more_time() -> None:
@@ -58,6 +65,11 @@ def test_only_a_broker_that_answers_slowly_is_given_more_time() -> None:
         with pytest.raises(RequestTimedOut):
             await watch.known_topics(cast("Any", gone))
         assert gone.waited_ms == [None]
+        still = Away(slow)
+        still.is_standing_still = True
+        with pytest.raises(RequestTimedOut, match="describe the cluster"):
+            await watch.known_topics(cast("Any", still))
+        assert still.waited_ms == [None]
         assert await watch.known_topics(cast("Any", late)) == {}
         assert late.waited_ms == [None, 30_000]
         await watch.tasks.close()
@@ -106,6 +118,34 @@ def test_a_view_is_bounded_and_says_what_it_leaves_out() -> None:
     assert watch.partitions_of(View(("orders",), (3,))) == [TopicPartition("orders", 3)]
     assert watch.partitions_of(View(("no-such-topic",))) == []
     assert view_of("a,b", "1,2", "30000") == View(("a", "b"), (1, 2), 30_000)
+
+
+def test_what_is_held_back_is_shown_before_what_comes_first_by_name() -> None:
+    """Of 1,303 partitions the first 20 by name were shown, with "Nobody is stopped" beside two that were."""
+    watch = watching(busy(1), partitions=PARTITIONS_PER_VIEW + 5)
+    last, elsewhere = TopicPartition("orders", PARTITIONS_PER_VIEW + 4), TopicPartition("gone", 0)
+    watch.held = (last, elsewhere)
+    shown = watch.partitions_of(View())
+    assert (len(shown), shown[0], shown[-1]) == (PARTITIONS_PER_VIEW, TopicPartition("orders", 0), last)
+    assert last not in watch.partitions_of(View(("orders",), tuple(range(PARTITIONS_PER_VIEW + 2))))
+    assert lanes_answer(watch, View())["verdict"].endswith("; 5 more are not shown")
+
+
+def test_held_back_is_what_was_open_before_or_is_quiet() -> None:
+    class Asked:
+        async def describe_producers(self, partitions: list[TopicPartition], **_: Any) -> dict[TopicPartition, Any]:
+            now_ms = RealClock().now_ms()
+            quiet = ProducerDescription(1, 0, 0, now_ms - 60_000, 0, 7)
+            young = ProducerDescription(2, 0, 0, now_ms, 0, 9)
+            done = ProducerDescription(3, 0, 0, now_ms - 60_000, 0, None)
+            return dict(zip(partitions, ([quiet], [young], [done]), strict=True))
+
+    watch = watching(busy(1), partitions=3)
+    admin: Any = Asked()
+    first = asyncio.run(watch._held_of(admin, [watch.topics["orders"]], Progress()))
+    assert first == (TopicPartition("orders", 0),), "a healthy system always has some that are open"
+    second = asyncio.run(watch._held_of(admin, [watch.topics["orders"]], Progress()))
+    assert second == (TopicPartition("orders", 0), TopicPartition("orders", 1))
 
 
 def test_what_is_left_out_is_of_the_page_that_asks() -> None:

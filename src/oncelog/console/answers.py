@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from oncelog.console.group_judging import rights_rows
-from oncelog.console.watch import View, Watch, partitions_shown
+from oncelog.console.watch import View, Watch
 from oncelog.core.lanes.lane import OPEN, Lane, Span, merged
 from oncelog.core.lanes.view import LanesView, OpenSpan
 
@@ -31,7 +31,7 @@ def lanes_answer(watch: Watch, view: View, since_version: int = 0) -> dict[str, 
         "cluster": watch.cluster_id,
         "error": None if watch.error is None else {"error": watch.error[0], "message": watch.error[1]},
         "verdict": lanes.verdict(),
-        "left_out": partitions_shown(watch.topics, view)[1],
+        "left_out": lanes.left_out,
         "producers": [[exact(each), name] for each, name in sorted(lanes.names.items())],
         "partitions": [_partition(lanes, lane, since_version, gap_ms) for lane in lanes.lanes],
         "open": [open_row(lanes, each) for each in opened],

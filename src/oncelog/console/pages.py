@@ -30,7 +30,7 @@ from oncelog.console.judging import Judge, Judgement
 from oncelog.console.long_look import BeingRead, Kept, LongLook, Progress
 from oncelog.console.resolve_plans import resolve_command
 from oncelog.console.unseen import as_row, unseen
-from oncelog.console.watch import KEPT_S, MANY, Watch
+from oncelog.console.watch import ASKED_AT_ONCE, KEPT_S, MANY, Watch
 from oncelog.core.ages import age_text
 from oncelog.core.diagnosis.causes import FREE, UNKNOWN
 from oncelog.core.diagnosis.causes import OPEN as OPEN_KIND
@@ -44,7 +44,6 @@ from oncelog.types import TopicPartition
 ROWS_MAX = 500
 GROUP_ROWS_MAX = 40
 CONNECTING_S = 5.0
-ASKED_AT_ONCE = 500  # so few that a slow broker answers in time
 DATABASE_TIMEOUT_S = 30.0
 
 

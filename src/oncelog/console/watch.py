@@ -13,7 +13,7 @@ import dataclasses
 import itertools
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import field
 from functools import partial
@@ -31,12 +31,12 @@ from oncelog.client.admin.lanes import WINDOW_MS
 from oncelog.client.cluster.view import TopicView
 from oncelog.console.group_judging import GROUP_KINDS, GroupJudge, described, positions_of
 from oncelog.console.judging import Judge, Judgement, as_read_by, facts_of_lane
-from oncelog.console.long_look import BeingRead, LongLook
+from oncelog.console.long_look import BeingRead, LongLook, Progress
 from oncelog.console.unseen import as_row, unseen
 from oncelog.core.diagnosis import causes as kinds
 from oncelog.core.diagnosis.facts import NotRead, PartitionFacts
 from oncelog.core.lanes.lane import Lane
-from oncelog.core.lanes.view import LanesView, Position
+from oncelog.core.lanes.view import CALM_MS, LanesView, Position
 from oncelog.errors import (
     ErrorCode,
     InvalidTopic,
@@ -66,6 +66,7 @@ GROUPS_MAX = 40
 ROUNDS_MAX = 8
 MANY = 2_000  # partitions: a look at so many is shared by all pages for a while
 KEPT_S = 30.0
+ASKED_AT_ONCE = 500  # so few that a slow broker answers in time
 
 Connect = Callable[[], AbstractAsyncContextManager[Admin]]
 
@@ -97,6 +98,8 @@ class Watch:
     """Topics that a view names and that may not be seen."""
     topics_hidden: list[NotRead] = field(default_factory=list)
     """Why a view that names no topic may not show all."""
+    held: tuple[TopicPartition, ...] = ()
+    """Partitions that are held back, where some view cannot show all: these are shown first."""
     error: tuple[str, str] | None = None
     cluster_id: str | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -112,9 +115,13 @@ class Watch:
     _judge: Judge | None = None
     _groups: GroupJudge | None = None
     _known: LongLook[Mapping[str, TopicView]] = field(init=False)
+    _held: LongLook[tuple[TopicPartition, ...]] = field(init=False)
+    _open_at: set[tuple[TopicPartition, int]] = field(default_factory=set)
+    """Where transactions were open at the last look at all partitions, with their first offsets."""
 
     def __post_init__(self) -> None:
         self._known = LongLook(self.tasks, "the list of topics")
+        self._held = LongLook(self.tasks, "what is held back", "partitions")
 
     @contextlib.contextmanager
     def watched(self, view: View) -> Iterator[None]:
@@ -239,7 +246,43 @@ class Watch:
         self.refused = frozenset(refused)
         if any(not view.topics for view in self._views):
             self.topics_hidden = await unseen(admin, TOPICS)
+        with contextlib.suppress(BeingRead, KafkaError):  # then what shows by name is shown
+            await self._look_for_held(admin, known)
         return known
+
+    async def _look_for_held(self, admin: Admin, topics: Mapping[str, TopicView]) -> None:
+        """Where views cannot show all of their partitions: which are held back, so that these are shown."""
+        wanted = {view for view in self._views if partitions_shown(topics, view)[1]}
+        if not wanted:
+            self.held = ()
+            return
+
+        named, has_all = {name for view in wanted for name in view.topics}, any(not view.topics for view in wanted)
+
+        async def read(progress: Progress) -> tuple[TopicPartition, ...]:
+            shown = [each for each in topics.values() if each.name in named or (has_all and not each.is_internal)]
+            return await self._held_of(admin, shown, progress)
+
+        kept = await self._held.get(read, lambda _: KEPT_S if are_many(topics) else TOPICS_EVERY_MS / 1000)
+        self.held = kept.value
+
+    async def _held_of(
+        self, admin: Admin, topics: Sequence[TopicView], progress: Progress
+    ) -> tuple[TopicPartition, ...]:
+        """Partitions with a transaction that was open at the last look, too, or was quiet for long: the oldest first."""
+        everywhere = (TopicPartition(view.name, n) for view in topics for n in sorted(view.partitions))
+        now_ms, found = RealClock().now_ms(), list[tuple[int, TopicPartition, int]]()
+        while part := list(itertools.islice(everywhere, ASKED_AT_ONCE)):
+            described = await admin.describe_producers(part, unreadable={})
+            progress.advance(len(part), is_heard=bool(described))
+            for at, producers in described.items():
+                opened = [each for each in producers if each.transaction_start_offset is not None]
+                if opened:
+                    first = min(opened, key=lambda each: each.transaction_start_offset or 0)
+                    found.append((first.last_timestamp_ms, at, first.transaction_start_offset or 0))
+        before, self._open_at = self._open_at, {(at, offset) for _, at, offset in found}
+        old = [each for each in found if now_ms - each[0] > CALM_MS or each[1:] in before]
+        return tuple(at for _, at, _ in sorted(old))
 
     def _is_due(self, what: str, every_ms: int, now_ms: int) -> bool:
         if now_ms < self._due_ms.get(what, 0):
@@ -258,7 +301,7 @@ class Watch:
 
     def partitions_of(self, view: View) -> list[TopicPartition]:
         """What a view shows."""
-        return partitions_shown(self.topics, view)[0]
+        return partitions_shown(self.topics, view, self.held)[0]
 
     def not_there(self, view: View) -> list[dict[str, str]]:
         """What a view asks for and does not get, as rows of `not_read`: what there is not, and what is one lane too many."""
@@ -357,7 +400,11 @@ class Watch:
         where = {each.where for each in shown}
         positions = [each for each in self.positions if each.where in where]
         now_ms = RealClock().now_ms()
-        return LanesView(now_ms, view.window_ms, shown, self.names, self.judgement.judged, positions)
+        return LanesView(
+            *(now_ms, view.window_ms, shown, self.names, self.judgement.judged, positions),
+            left_out=partitions_shown(self.topics, view)[1],
+            is_all=bool(view.topics) or not self.topics_hidden,
+        )
 
     @property
     def version(self) -> int:
@@ -370,8 +417,11 @@ def are_many(topics: Mapping[str, TopicView]) -> bool:
     return sum(len(each.partitions) for each in topics.values()) > MANY
 
 
-def partitions_shown(topics: Mapping[str, TopicView], view: View) -> tuple[list[TopicPartition], int]:
-    """What a view shows, and how many partitions it leaves out."""
+def partitions_shown(
+    topics: Mapping[str, TopicView], view: View, first: Sequence[TopicPartition] = ()
+) -> tuple[list[TopicPartition], int]:
+    """What a view shows, and how many partitions it leaves out. `first`: those that are shown before others, where it could
+    show them."""
     names = view.topics or tuple(name for name, topic in topics.items() if not topic.is_internal)
     chosen = [topics[name] for name in names if name in topics]
     found = (
@@ -385,7 +435,21 @@ def partitions_shown(topics: Mapping[str, TopicView], view: View) -> tuple[list[
         len(topic.partitions) if not view.partitions else sum(each in topic.partitions for each in view.partitions)
         for topic in chosen
     )
-    return list(itertools.islice(found, PARTITIONS_PER_VIEW)), max(0, count - PARTITIONS_PER_VIEW)
+    left_out = max(0, count - PARTITIONS_PER_VIEW)
+    if not left_out or not first:
+        return list(itertools.islice(found, PARTITIONS_PER_VIEW)), left_out
+    of_view = {each.name: each for each in chosen}
+    pressing = [
+        at
+        for at in first
+        if at.topic in of_view
+        and at.partition in of_view[at.topic].partitions
+        and (not view.partitions or at.partition in view.partitions)
+    ][:PARTITIONS_PER_VIEW]
+    taken = set(pressing)
+    rest = itertools.islice((at for at in found if at not in taken), PARTITIONS_PER_VIEW - len(pressing))
+    order = {name: place for place, name in enumerate(of_view)}
+    return sorted([*pressing, *rest], key=lambda at: (order[at.topic], at.partition)), left_out
 
 
 def _positions(scope: GroupScope, lanes: Mapping[TopicPartition, Lane]) -> Iterator[Position]:

@@ -149,7 +149,7 @@ export function Lanes({ query }) {
       <span class="group"><button type="button" id="earlier" onClick=${() => move(-1)}>◀ earlier</button><button type="button" id="later" disabled=${!isPast} onClick=${() => move(1)}>later ▶</button><button type="button" id="now" aria-pressed=${!isPast} onClick=${() => go('lanes', query, { time: '' })}>now</button></span>
       <button type="button" id="by-offset" aria-pressed=${isByOffset} onClick=${turn}>by offset</button>
       <button type="button" id="as-table" aria-pressed=${isTable} onClick=${() => setTable(!isTable)}>as a table</button>
-      <span class="mute">${answer?.left_out ? `${answer.left_out} partitions are not shown: name topics. ` : ''}arrow keys: transactions, b: next blocker, + - zoom, e l: earlier, later, o: by offset, 0: back to now. UTC</span>
+      <span class="mute">${answer?.left_out ? `${answer.left_out} partitions are not shown: name topics; what is held back is shown first. ` : ''}arrow keys: transactions, b: next blocker, + - zoom, e l: earlier, later, o: by offset, 0: back to now. UTC</span>
     </div>
     <div class="lanes">
       <div>
@@ -160,7 +160,7 @@ export function Lanes({ query }) {
           <li>▲ a group's position</li><li>A, B …: one transaction, in every lane</li></ul>
         ${isTable && html`<${AsTable} model=${model.current} now=${now} />`}
       </div>
-      <aside aria-label="Who holds readers back"><h2>${isPast ? 'Who held readers back' : 'Who holds readers back'}</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} isPast=${isPast} isPart=${answer.not_read.length > 0} />`}
+      <aside aria-label="Who holds readers back"><h2>${isPast ? 'Who held readers back' : 'Who holds readers back'}</h2>${answer && html`<${Cards} causes=${answer.causes} lanes=${model.current.lanes} isPast=${isPast} isPart=${answer.not_read.length > 0 || answer.left_out > 0} />`}
         ${isPast && html`<p class="mute">Where groups stood then is not known.</p>`}</aside>
     </div>`
 }
@@ -180,7 +180,7 @@ const nobody = (lanes, isPart) => {
   const is = word => lanes?.some(each => each.word === word)
   if (lanes?.every(each => each.word === 'unreadable')) return lanes.length ? 'Nothing can be read, so nobody knows.' : 'Nothing is looked at, so nobody knows.'
   if (is('stopped')) return 'Somebody does; whose transaction it is, is being asked: what seems to hang is looked at twice, five seconds apart.'
-  return `${is('waiting') ? 'Nobody yet: what waits is young.' : isPart ? 'Nobody, of what could be looked at.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
+  return `${is('waiting') ? 'Nobody yet: what waits is young.' : isPart ? 'Nobody holds back what was looked at, which is not all.' : 'Nobody.'} Transactions shorter than 10 s are normal.`
 }
 
 const apart = ms => `${age(Math.abs(ms))} ${ms > 0 ? 'after' : 'before'}`

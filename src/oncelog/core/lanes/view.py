@@ -71,6 +71,10 @@ class LanesView:
     judged: Mapping[tuple[TopicPartition, int], Judged] = field(default_factory=dict)
     positions: Sequence[Position] = ()
     notes: tuple[str, ...] = ()
+    left_out: int = 0
+    """How many partitions there are beside these; of them nothing is known."""
+    is_all: bool = True
+    """Whether there are no others that may not be seen."""
 
     @property
     def since_ms(self) -> int:
@@ -129,9 +133,14 @@ class LanesView:
         """One line for a person: who stands still, and for how long."""
         unread = [lane for lane in self.lanes if self.word(lane) == UNREADABLE]
         more = could_not_be_read(len(unread))
+        if self.left_out and self.lanes:
+            more = f"{more}; {self.left_out} more {'is' if self.left_out == 1 else 'are'} not shown"
         stopped = self.stopped
         if not stopped:
-            return nobody_is_stopped(len(self.lanes) - len(unread), len(unread))
+            read = len(self.lanes) - len(unread)
+            if read and self.left_out:
+                return f"None of {counted(read, 'partition')} is stopped{more}"
+            return nobody_is_stopped(read, len(unread), is_all=self.is_all)
         oldest = next(each for each in self.open() if set(each.holds) & set(stopped))
         begin_ms = oldest.begin_ms
         since = f" for {age_text(self.now_ms - begin_ms)}" if begin_ms is not None else ""
