@@ -47,6 +47,14 @@ def became(answer: Any) -> dict[str, str]:
     return {row[0]: row[2] for row in answer["rows"]}
 
 
+def test_the_command_of_a_row_says_what_the_database_does(client: TestClient) -> None:
+    """The row said abort, and its command neither --abort nor --commit."""
+    rows = {each["transactional_id"]: each for each in client.get("/api/v1/in-doubt").json()["rows"]}
+    ends = {name: rows[name]["repair"].split()[-1] for name in IDS}
+    assert (ends["doubt-decided"], ends["doubt-undecided"]) == ("--commit", "--abort")
+    assert ends["doubt-elsewhere"].count(":") == 1, "nobody here knows: its command ends with its state"
+
+
 def test_everything_is_ended_as_the_database_says(
     client: TestClient, cli: Cli, in_doubt: str, caplog: pytest.LogCaptureFixture
 ) -> None:

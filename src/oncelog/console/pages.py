@@ -45,6 +45,7 @@ ROWS_MAX = 500
 GROUP_ROWS_MAX = 40
 CONNECTING_S = 5.0
 DATABASE_TIMEOUT_S = 30.0
+DECIDED = "its database says so; who still writes may change that: look again just before, or let resolve ask it anew"
 
 
 async def admin_of(request: Request) -> Admin:
@@ -252,8 +253,9 @@ async def in_doubt(request: Request) -> dict[str, Any]:
             fault = {"error": "TimeoutError", "message": f"the database has not answered in {DATABASE_TIMEOUT_S:g} s"}
         except (KafkaError, OncelogError, OSError) as error:  # what is in doubt is shown all the same
             fault = error_row(error, hint_for(error, settings))
+    told = {(each["transactional_id"], each["open_state"]): each["verdict"] for each in decided}
     return {
-        "rows": waiting,
+        "rows": [_as_decided(settings, row, told) for row in waiting],
         "database": decided,
         "database_error": fault,
         "has_database": url is not None,
@@ -261,6 +263,17 @@ async def in_doubt(request: Request) -> dict[str, Any]:
         "resolve": resolve_command(settings),
         **{key: opened[key] for key in ("not_read", "age_ms", "now_ms")},
     }
+
+
+def _as_decided(settings: Settings, row: dict[str, Any], told: dict[tuple[str, str], str]) -> dict[str, Any]:
+    """The row with the command that ends it as its database says, where that decides about this very transaction."""
+    state = f"{row['producer_id']}:{row['producer_epoch']}"
+    verdict = told.get((row["transactional_id"], state))
+    if verdict not in ("commit", "abort"):
+        return row
+    words = ("--transactional-id", row["transactional_id"], "--state", state, f"--{verdict}")
+    command = settings.repair("transactions", "complete", *words)
+    return row | {"repair": command, "advice": DECIDED}
 
 
 def exact_cause(row: dict[str, Any]) -> dict[str, Any]:

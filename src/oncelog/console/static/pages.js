@@ -55,7 +55,7 @@ export function InDoubt() {
       ['database says', r => said(data, r)],
       ['what to type', r => html`<span class="mute">${r.advice}</span>${r.repair && html`<${Command} text=${r.repair} />`}${isDecided(r) && html`<${Act} key=${`${r.producer_id}:${r.producer_epoch}`} row=${r} wanted=${[['resolve this one', { action: 'resolve', transactional_id: r.transactional_id }]]} />`}`],
     ]} />
-    ${isAny && html`<p>To end all that the database has decided, as it says:</p><${Command} text=${data.resolve} />`}
+    ${isAny && html`<p>To end all that the database has decided, as it says; put the URL that the console was started with for <code>URL</code>, which may hold a password and is not shown:</p><${Command} text=${data.resolve} />`}
     ${data.has_database && html`<${Act} row=${{}} wanted=${isAny ? [['resolve all', { action: 'resolve' }]] : []} />`}
     ${!data.has_database && html`<p>Which way it goes is known by its database only. Ask its owner, or start the console with <code>--database URL</code>, or:</p><${Command} text=${data.command} />`}`}`
 }
