@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -77,6 +78,27 @@ def test_a_group_that_stands_still_is_on_the_overview(inside: BrowserContext, co
     expect(card.locator("code")).to_contain_text("sleeper")
     expect(page.locator("#verdict")).to_contain_text("stand")
     expect(page.locator(".tile.care").filter(has_text="groups stand still")).to_be_visible()
+
+
+def test_a_long_name_widens_nothing_and_a_narrow_screen_hides_no_command(
+    inside: BrowserContext, console: Console, night: Cli
+) -> None:
+    """Groups was 9,000 pixels wide; on a telephone what to type was out of sight."""
+    name = "g" * 900
+    with ThreadPoolExecutor() as elsewhere:
+        place = ("--topic", "orders:0", "--to-earliest")
+        elsewhere.submit(night, "groups", "reset-offsets", name, *place, "-y").result()
+    page = inside.new_page()
+    page.set_viewport_size({"width": 390, "height": 900})
+    with contextlib.closing(page):
+        for where, what in ((f"groups?group={name}", "h2"), ("open", ".command")):
+            page.goto(f"{console.link.split('#')[0]}#/{where}")
+            page.locator(what).first.wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, where
+            right = page.locator(what).first.evaluate("each => each.getBoundingClientRect().right")
+            assert right <= 390, where
+    with ThreadPoolExecutor() as elsewhere:
+        elsewhere.submit(night, "groups", "delete", name, "-y").result()
 
 
 def test_six_tabs_and_all_of_them_live(inside: BrowserContext, console: Console) -> None:

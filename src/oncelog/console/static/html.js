@@ -78,11 +78,12 @@ export const ofAll = (none, data) => data.not_read?.length > 0 ? `${none}, of wh
 /** How old it is, where that is more than a moment: of very many partitions one look is shared for a while. */
 export const Since = ({ data }) => data?.age_ms > 10000 && html`<p class="mute">as it was ${age(data.age_ms)} ago: so many partitions are looked at every 30 s at most</p>`
 
-/** A table that scrolls by itself on a narrow screen. Columns: [title, cell(row), class]. */
-export const Table = ({ name, columns, rows, empty }) => rows.length === 0 ? html`<p class="mute">${empty}</p>` : html`
-  <div class="scroll" tabindex="0" role="region" aria-label=${name}><table>
+/** A table that scrolls by itself on a narrow screen, or `stacks` its cells there: else what to type is out of sight.
+ * Columns: [title, cell(row), class]. */
+export const Table = ({ name, columns, rows, empty, stacks }) => rows.length === 0 ? html`<p class="mute">${empty}</p>` : html`
+  <div class=${stacks ? 'scroll stacks' : 'scroll'} tabindex="0" role="region" aria-label=${name}><table>
     <thead><tr>${columns.map(([title, , kind]) => html`<th scope="col" class=${kind}>${title}</th>`)}</tr></thead>
-    <tbody>${rows.map(row => html`<tr>${columns.map(([, cell, kind]) => html`<td class=${kind}>${cell(row) ?? '-'}</td>`)}</tr>`)}</tbody>
+    <tbody>${rows.map(row => html`<tr>${columns.map(([title, cell, kind]) => html`<td class=${kind} data-title=${title}>${cell(row) ?? '-'}</td>`)}</tr>`)}</tbody>
   </table></div>`
 
 /** Says a text to who does not see the page, when it changes otherwise than by an age. @param {{text: string}} props */

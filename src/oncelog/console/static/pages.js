@@ -29,7 +29,7 @@ export function Overview() {
 export function Open() {
   const { data, error } = useData('open', 3)
   return html`<h1 role="status">${data ? ofAll(`${data.count} open transaction${data.count === 1 ? '' : 's'}`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Since} data=${data} />
-    ${data && html`<${Table} name="Open transactions" empty=${ofAll('nothing is open', data)} rows=${data.rows} columns=${[
+    ${data && html`<${Table} stacks name="Open transactions" empty=${ofAll('nothing is open', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${r.transactional_id === null ? `producer ${r.producer_id}` : named(r.transactional_id)}</b><br /><span class="mute">producer ${r.producer_id}:${r.producer_epoch}</span>`, 'id'],
       ['is', r => r.verdict],
       ['age against timeout', r => html`<${Age} row=${r} />`],
@@ -49,7 +49,7 @@ export function InDoubt() {
   const { data, error } = useData('in-doubt', 5), isDecided = row => ['commit', 'abort'].includes(said(data, row)), isAny = data?.rows.some(isDecided)
   return html`<h1 role="status">${data ? ofAll(`${data.rows.length} in doubt`, data) : looking(error)}</h1><${Missing} rows=${data?.not_read} error=${error} /><${Missing} error=${data?.database_error} /><${Since} data=${data} />
     <p class="mute">A prepared transaction (two-phase commit) waits for whoever decides outside of Kafka. It has no timeout: nobody ends it by waiting.</p>
-    ${data && html`<${Table} name="Prepared transactions" empty=${ofAll('nothing is in doubt', data)} rows=${data.rows} columns=${[
+    ${data && html`<${Table} stacks name="Prepared transactions" empty=${ofAll('nothing is in doubt', data)} rows=${data.rows} columns=${[
       ['transactional id', r => html`<b>${named(r.transactional_id)}</b>`, 'id'], ['prepared state', r => `${r.producer_id}:${r.producer_epoch}`], ['age', r => age(r.age_ms), 'number'],
       ['open on', r => r.open_on.join(', ')], ['holds back', r => r.blocked === null ? 'not known' : r.blocked || 'nothing', 'number'],
       ['database says', r => said(data, r)],
