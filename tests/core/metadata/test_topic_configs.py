@@ -29,6 +29,16 @@ def test_a_topics_compression(configs: dict[str, str], expected: Compression | N
     assert settings(configs, nothing).compression == expected
 
 
+@pytest.mark.parametrize("end", ["leader", "follower"])
+def test_throttled_replicas_are_pairs_or_all(end: str) -> None:
+    """Apache Kafka refuses others; "foo" was stored, and would have failed where the topic moves to."""
+    key = f"{end}.replication.throttled.replicas"
+    for taken in ("", "*", "0:1", "0:1,12:3", "0:1, 1:2"):
+        assert config_fault(key, taken) is None
+    for wrong in ("foo", "0", "0:1,", "0:a", "*,foo", "-1:1"):
+        assert f"{key} must be the literal '*' or a list of replicas" in str(config_fault(key, wrong))
+
+
 def test_the_brokers_compression_holds_where_a_topic_has_none() -> None:
     broker = {"compression.type": "zstd", "compression.zstd.level": "9"}.get
     assert settings({}, broker).compression == Compression(Codec.ZSTD, 9)

@@ -6,6 +6,7 @@ typed values the partitions work with. Values are kept as the text they were set
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from oncelog.core.number_text import number as number_of
@@ -109,6 +110,8 @@ _ALL = (
     ),
 )
 TOPIC_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _ALL}
+THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_THROTTLED = re.compile(r"\*|[0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +156,9 @@ def config_fault(name: str, value: str | None) -> str | None:
         return f"Null value not supported for topic configs: {name}"
     if name == "remote.storage.enable" and value.strip().lower() == "true":
         return "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+    if name in THROTTLED_REPLICAS and value.strip() and not _THROTTLED.fullmatch(value.strip()):
+        wanted = "the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],..."
+        return f"Invalid value [{value}] for configuration {name}: {name} must be {wanted}"
     return value_fault(config, value.strip())
 
 
