@@ -234,15 +234,29 @@ def _listen(engine: sa.Engine) -> None:
         sa.event.listen(engine, "close", _free_sqlite)
 
 
+def _give_back(connection: sa.Connection) -> None:
+    """Its place in the pool is free then, however that goes: where the rollback fails that `close` begins with, the connection
+    would keep its place until the garbage collector comes."""
+    try:
+        connection.close()
+    except BaseException:
+        with contextlib.suppress(SQLAlchemyError, AssertionError):
+            connection.invalidate()
+        connection.close()
+        raise
+
+
 def _discard(connection: sa.Connection) -> None:
     """Nobody knows what it is at: the pool makes a new one."""
-    with contextlib.suppress(SQLAlchemyError, AssertionError):
-        if connection.dialect.name == "sqlite":  # it may be the only one, in memory; and see `_keep_sqlite`
-            connection.connection.rollback()
-        else:
-            connection.invalidate()
-    with contextlib.suppress(SQLAlchemyError, AssertionError):
-        connection.close()
+    try:
+        with contextlib.suppress(SQLAlchemyError, AssertionError, sqlite3.Error):
+            if connection.dialect.name == "sqlite":  # it may be the only one, in memory; and see `_keep_sqlite`
+                connection.connection.rollback()
+            else:
+                connection.invalidate()
+    finally:
+        with contextlib.suppress(SQLAlchemyError, AssertionError):
+            _give_back(connection)
 
 
 class _Open:
@@ -287,11 +301,16 @@ class _Open:
     def rollback(self) -> None:
         if self._transaction.is_active and not (self._is_limited or self._is_asked or self._is_given_up):
             self._is_given_up = True
-            with contextlib.suppress(SQLAlchemyError):
+            try:
                 self._transaction.rollback()
                 self.handle.close()
-                return
-        _discard(self.handle)
+            except SQLAlchemyError:
+                _discard(self.handle)
+            except BaseException:
+                _discard(self.handle)
+                raise
+        else:
+            _discard(self.handle)
 
 
 class SqlAlchemyDatabase:
@@ -351,7 +370,8 @@ class SqlAlchemyDatabase:
                 connection.close()
         except BaseException as error:
             if isinstance(error, Exception):
-                connection.close()
+                with contextlib.suppress(SQLAlchemyError):
+                    _give_back(connection)
             else:
                 _discard(connection)
             raise
@@ -414,9 +434,11 @@ class _OpenSession:
 
     @_interrupts()
     def rollback(self) -> None:
-        with contextlib.suppress(SQLAlchemyError, AssertionError):
-            self.handle.close()
-        _discard(self._connection)
+        try:
+            with contextlib.suppress(SQLAlchemyError, AssertionError):
+                self.handle.close()
+        finally:
+            _discard(self._connection)
 
 
 class SqlAlchemySessions:
