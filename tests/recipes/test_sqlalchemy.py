@@ -8,6 +8,7 @@ import gc
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.orm import sessionmaker
 
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.recipes import AsyncSqlAlchemyDatabase
+from oncelog.recipes import AsyncSqlAlchemyDatabase, sqlalchemy
 from oncelog.recipes.sqlalchemy import SqlAlchemyDatabase, SqlAlchemySessions
 from oncelog.types import PreparedTxnState
 
@@ -119,6 +120,30 @@ def test_whatever_fails_a_place_is_given_back(
     assert at > 2
     work(database)
     engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("text", "dialect", "has_ended"),
+    [
+        ("COMMIT", "mysql", True),
+        ("-- so\nrollback and chain", "mysql", True),
+        ("START TRANSACTION READ ONLY", "mysql", True),
+        ("begin", "postgresql", False),
+        ("ROLLBACK TO SAVEPOINT a", "mysql", False),
+        ("BEGIN NOT ATOMIC SELECT 1; END", "mysql", False),
+        ("INSERT INTO t VALUES ('x'); COMMIT", "mysql", False),
+        ("COMMITTED", "mysql", False),
+    ],
+)
+def test_the_text_says_it_where_the_driver_tells_nothing(text: str, dialect: str, *, has_ended: bool) -> None:
+    """As mysqlclient; what stands behind another statement is not noticed."""
+    connection: Any = SimpleNamespace(
+        dialect=SimpleNamespace(name=dialect), connection=SimpleNamespace(driver_connection=object())
+    )
+    watch = sqlalchemy._Watch.__new__(sqlalchemy._Watch)
+    watch.has_ended, watch._was_open = False, dialect == "postgresql"
+    watch._executed(connection, None, text)
+    assert watch.has_ended is has_ended
 
 
 class Steps:

@@ -224,10 +224,12 @@ def test_a_transaction_that_the_application_ended_itself_is_refused(store: Store
         assert agree(writer, store, database, broker, name) == [1]
 
 
-@pytest.mark.parametrize("text", ["ROLLBACK", "COMMIT"])
+@pytest.mark.parametrize("text", ["ROLLBACK", "COMMIT", "COMMIT AND CHAIN", "/* so */ rollback work\nand chain"])
 def test_a_transaction_that_sql_text_has_ended_is_refused(store: Store, broker: str, name: str, text: str) -> None:
     if store.name.startswith("rocksdb"):
         pytest.skip("it has no SQL")
+    if "chain" in text.lower() and ("sqlalchemy" not in store.name or "sqlite" in store.name):
+        pytest.skip("SQLite has no such; of psycopg's own it is not noticed (docs/dual-writes.md)")
     statement: Any = sa.text(text) if "sqlalchemy" in store.name else text
     with store.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
         with pytest.raises(IllegalState, match="was ended by"), writer.transaction() as tx:

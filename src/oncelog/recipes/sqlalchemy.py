@@ -8,6 +8,7 @@ binary log: without it a commit can be lost that was acknowledged.
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
@@ -44,6 +45,13 @@ states = sa.Table(
 )
 MYSQL = ("mysql", "mariadb")
 SERVER_STATUS_IN_TRANS = 1  # of MySQL's protocol
+_COMMENTS = r"(?:\s|/\*(?:[^*]|\*(?!/))*\*/|--[^\n]*\n)*"
+_ENDS = re.compile(
+    rf"{_COMMENTS}(?:commit|rollback|end|abort)(?:\s+(?:work|transaction))?\s*(?:;|\Z|and\s+chain\b)", re.IGNORECASE
+)
+_MYSQL_BEGINS = re.compile(
+    rf"{_COMMENTS}(?:start\s+transaction\b|begin(?:\s+work)?\s*(?:;|\Z))", re.IGNORECASE
+)  # commits first
 
 
 def check_durable(connection: sa.Connection) -> None:
@@ -167,12 +175,15 @@ class _Watch:
             raise ConfigurationError("this engine has isolation_level AUTOCOMMIT: rows would be committed one by one")
         sa.event.listen(connection, "after_cursor_execute", self._executed)
 
-    def _executed(self, connection: sa.Connection, *_: object) -> None:
-        match _is_open(connection.connection.driver_connection):
-            case True:
-                self._was_open = True
-            case False if self._was_open:
-                self.has_ended = True
+    def _executed(self, connection: sa.Connection, _cursor: object, statement: str, *_: object) -> None:
+        is_open = _is_open(connection.connection.driver_connection)
+        if _ENDS.match(statement) or (connection.dialect.name in MYSQL and _MYSQL_BEGINS.match(statement)):
+            # The server may be in a transaction again, in another one; where the driver tells nothing the text has to do.
+            self.has_ended = self.has_ended or self._was_open or is_open is None
+        elif is_open is False and self._was_open:
+            self.has_ended = True
+        if is_open:
+            self._was_open = True
 
 
 def _commits_each(dbapi_connection: Any) -> bool:
