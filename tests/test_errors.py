@@ -84,3 +84,15 @@ def test_an_error_arrives_in_another_process_as_it_was(each):
     for arrived in (pickle.loads(pickle.dumps(each)), copy.copy(each)):
         assert type(arrived) is type(each)
         assert (str(arrived), arrived.args, vars(arrived)) == (str(each), each.args, vars(each))
+
+
+def test_a_code_has_one_class_and_a_subclass_of_it_takes_nothing_away():
+    class Later(errors.RequestTimedOut, retriable=True):
+        """No broker sends it."""
+
+    assert Later.code is ErrorCode.REQUEST_TIMED_OUT
+    assert type(errors.error_for(ErrorCode.REQUEST_TIMED_OUT)) is errors.RequestTimedOut
+    with pytest.raises(TypeError, match="REQUEST_TIMED_OUT has a class: RequestTimedOut"):
+
+        class Another(errors.KafkaError, code=ErrorCode.REQUEST_TIMED_OUT):
+            """A second one."""

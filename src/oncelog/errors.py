@@ -120,9 +120,13 @@ class KafkaError(OncelogError):
     def __init_subclass__(
         cls, code: ErrorCode | None = None, retriable: bool = False, abortable: bool = False, fatal: bool = False
     ) -> None:
-        """`code` None: an error of the client itself, which no broker sends; its code is UNKNOWN_SERVER_ERROR."""
+        """`code` None: an error of the client itself, which no broker sends; its code is its base's, or UNKNOWN_SERVER_ERROR."""
         cls.retriable, cls.abortable, cls.fatal = retriable, abortable, fatal
         if code is not None:
+            if code in _CLASS_OF_CODE:  # a second one would stand for it in what every client raises
+                raise TypeError(
+                    f"{code.name} has a class: {_CLASS_OF_CODE[code].__name__}; a subclass of it has its code"
+                )
             cls.code = code
             _CLASS_OF_CODE[code] = cls
 

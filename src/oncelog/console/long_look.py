@@ -13,7 +13,7 @@ from dataclasses import field
 from typing import Generic, TypeVar
 
 from oncelog.core.ages import clock_text
-from oncelog.errors import ErrorCode, KafkaError, Network, OncelogError, RequestTimedOut
+from oncelog.errors import KafkaError, Network, OncelogError, RequestTimedOut
 from oncelog.host.clock import RealClock
 from oncelog.host.tasks import Tasks
 from oncelog.lazy_dataclass import dataclass
@@ -28,7 +28,7 @@ class BeingRead(OncelogError):
     """Nothing is known yet; it is being read, and the message says how far it is."""
 
 
-class NobodyAnswers(RequestTimedOut, code=ErrorCode.REQUEST_TIMED_OUT, retriable=True):
+class NobodyAnswers(RequestTimedOut, retriable=True):
     """Nothing was heard from the brokers for `SILENT_S`, and they are asked on."""
 
 
