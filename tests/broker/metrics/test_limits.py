@@ -61,7 +61,7 @@ def test_every_limit_is_met_by_a_test_and_stands_in_the_document():
 
 
 @shows("max.connections")
-def test_max_connections(tmp_path):
+def test_max_connections(tmp_path, caplog):
     async def work():
         async with broker_and_client(tmp_path, max_connections=2) as (broker, client):
             await client.call(ApiVersionsRequest(), 0)
@@ -70,6 +70,7 @@ def test_max_connections(tmp_path):
             third = await Client.connect(broker)
             assert await is_closed(third)
             assert broker.metrics.limit_hits("max.connections") == 1
+            assert "was closed: max.connections" in caplog.text
             assert (await second.call(ApiVersionsRequest(), 0)).error_code == E.NONE
             second.close()
             await until(lambda: len(broker.server._connections) == 1)

@@ -125,7 +125,7 @@ class BrokerConfig:
     delegation_token_expiry_check_interval_ms: int = _long(3_600_000, least=1)
     connection_failed_authentication_delay_ms: int = _int(100, least=0)
     # connections
-    max_connections: int = _int(_INT_MAX, least=0, dynamic=True)
+    max_connections: int = _int(_INT_MAX, least=1, dynamic=True)
     max_connections_per_ip: int = _int(_INT_MAX, least=0, dynamic=True)
     max_connections_per_ip_overrides: str = _text("", dynamic=True)
     max_connection_creation_rate: int = _int(_INT_MAX, dynamic=True)
@@ -372,6 +372,8 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     config = replace(base or BrokerConfig(), **changes)
     if wrong := list(group_bounds.faults(lambda key: int(getattr(config, key.replace(".", "_"))))):
         raise ConfigInvalid(in_one_line(wrong))
+    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides.strip():
+        raise ConfigInvalid("max.connections.per.ip=0 needs max.connections.per.ip.overrides: nobody could connect")
     if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
     if len(config.super_users.split(";")) == 1 and re.search(r",\s*User:", config.super_users):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from oncelog.broker.config.config import BrokerConfig, config_from, rules, text_of
 from oncelog.broker.config.config_view import BrokerValues, broker_key_kind
 from oncelog.broker.config.dynamic_config import dynamic_fault
+from oncelog.broker.config.shutting_out import shutting_out, shutting_out_fault
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
+
+_log = logging.getLogger("oncelog.broker")
 
 
 class Configuration:
@@ -19,6 +23,7 @@ class Configuration:
         self.static_keys = frozenset(given)
         self.current = self.static
         self._shown, self._shown_keys = self.static, self.static_keys
+        self._passed_over: list[str] = []
 
     def set_by_arguments(self, data_directory: str, listen: Sequence[str]) -> None:
         """Where the data is and, if no `listeners` are given, where it listens: shown as set, like any static value."""
@@ -36,6 +41,14 @@ class Configuration:
         """Take over what the metadata says was altered."""
         dynamic = metadata.dynamic_broker_configs(self.static.node_id)
         in_force = {key: value for key, value in dynamic.items() if key in rules() and rules()[key][1].is_dynamic}
+        passed_over = shutting_out(self.static, in_force)
+        for key in passed_over:
+            value = in_force.pop(key)
+            if key not in self._passed_over:
+                way_out = f"`oncelog configs delete --broker {self.static.node_id} {key}` takes it away"
+                told = "%s=%s was set while the broker ran, and is passed over: nobody could connect; %s"
+                _log.warning(told, key, value, way_out)
+        self._passed_over = passed_over
         self.current, _ = config_from(in_force, base=self.static)
 
     def value(self, key: str) -> str | None:
@@ -53,7 +66,10 @@ class Configuration:
         return BrokerKeys(
             self.static.node_id,
             lambda name: broker_key_kind(name) == "list",
-            dynamic_fault,
+            self._fault,
             self.value,
             self.current.oncelog_max_config_resources,
         )
+
+    def _fault(self, name: str, value: str, is_default: bool) -> str | None:
+        return dynamic_fault(name, value, is_default) or shutting_out_fault(self.current, name, value)

@@ -146,6 +146,8 @@ class Server:
             limit = None  # without it nothing here would go on, however many clients there are
         if limit is not None:
             self.metrics.limit_hit(limit)
+            if (note := self.note_for_log()) is not None:
+                _log.warning("a connection from %s was closed: %s%s", connection.client_host, limit, note)
         if limit is not None or self._is_draining:
             self.metrics.add("connections_refused")
             return None
