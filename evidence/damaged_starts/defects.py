@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -52,33 +52,27 @@ def lost_transaction_indexes_are_believed() -> Iterator[None]:
 
 
 @contextmanager
-def refusals_name_nothing() -> Iterator[None]:
-    """The start is refused with words that help nobody."""
+def _refusals_become(told: Callable[[Exception], Exception]) -> Iterator[None]:
     start = Broker.start
 
-    async def mute(self: Broker) -> None:
-        try:
-            await start(self)
-        except (DamagedLog, StorageError):
-            raise StorageError("the start failed") from None
-
-    with patch.object(Broker, "start", mute):
-        yield
-
-
-@contextmanager
-def a_refusal_is_a_bug() -> Iterator[None]:
-    """An error that nobody expected: `oncelog serve` would show its traceback."""
-    start = Broker.start
-
-    async def raw(self: Broker) -> None:
+    async def changed(self: Broker) -> None:
         try:
             await start(self)
         except (DamagedLog, StorageError) as error:
-            raise CorruptIndex(str(error)) from error
+            raise told(error) from error
 
-    with patch.object(Broker, "start", raw):
+    with patch.object(Broker, "start", changed):
         yield
+
+
+def refusals_name_nothing() -> AbstractContextManager[None]:
+    """The start is refused with words that help nobody."""
+    return _refusals_become(lambda _: StorageError("the start failed"))
+
+
+def a_refusal_is_a_bug() -> AbstractContextManager[None]:
+    """An error that nobody expected: `oncelog serve` would show its traceback."""
+    return _refusals_become(lambda error: CorruptIndex(str(error)))
 
 
 DEFECTS: dict[str, Callable[[], Any]] = {

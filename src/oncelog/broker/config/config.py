@@ -372,7 +372,7 @@ def config_from(values: Mapping[str, object], *, base: BrokerConfig | None = Non
     config = replace(base or BrokerConfig(), **changes)
     if wrong := list(group_bounds.faults(lambda key: int(getattr(config, key.replace(".", "_"))))):
         raise ConfigInvalid(in_one_line(wrong))
-    if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides.strip():
+    if lets_nobody_in(config.max_connections_per_ip, config.max_connections_per_ip_overrides):
         raise ConfigInvalid("max.connections.per.ip=0 needs max.connections.per.ip.overrides: nobody could connect")
     if changes.get("journal") == "on" and config.flush_policy != "fsync":
         raise ConfigInvalid(f"journal=on is for flush.policy=fsync: with {config.flush_policy} nobody waits for a sync")
@@ -541,6 +541,11 @@ def _check_super_users(text: str) -> None:
         super_users_of(text)
     except ValueError as error:
         raise ConfigInvalid(f"super.users: {error}") from error
+
+
+def lets_nobody_in(per_ip: int, overrides: str) -> bool:
+    """Whether no address may connect: `max.connections.per.ip` and `max.connections.per.ip.overrides`, looked at together."""
+    return per_ip == 0 and not overrides.strip()
 
 
 def addresses_with_counts(text: str) -> dict[str, int]:
