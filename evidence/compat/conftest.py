@@ -7,6 +7,7 @@ import os
 
 import pytest
 
+from evidence.compat.kafka_python_sockets import closed_at_the_end
 from oncelog.testing.broker import TestBroker
 
 CONFIG = {
@@ -40,3 +41,10 @@ def bootstrap_servers():
 def name():
     """A name that nobody used before, for topics, transactional ids and groups."""
     return f"n{os.getpid()}-{next(_numbers)}"
+
+
+@pytest.fixture(autouse=True)
+def _closed_sockets():
+    """Torn down after the clients of a test."""
+    with closed_at_the_end():
+        yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 
 _held: list[socket.socket] = []
@@ -19,3 +20,10 @@ def free_port() -> int:
     holder.bind(("127.0.0.1", 0))
     _held.append(holder)
     return int(holder.getsockname()[1])
+
+
+@atexit.register
+def _give_back() -> None:
+    """Else each is warned of when the process ends, beside warnings that mean something."""
+    for each in _held:
+        each.close()
