@@ -365,7 +365,7 @@ def test_a_winner_is_told_as_it_is_however_late_it_looks(broker: TestBroker, mon
     in_a_batch(monkeypatch, "in-time", "0", "run-1")
     attempt = writer.write_attempt(options, backend, writer.leased_id(options, "in-time", "run-1", "0", ""), rows(b"a"))
     decision_store(options).decide(sink.BatchDecision("in-time", "0", "run-1", (attempt,)))
-    assert writer._report(options, backend, "in-time", "0", "run-1", attempt).attempt == attempt
+    assert writer._report(options, "in-time", "0", "run-1", attempt).attempt == attempt
     assert open_transactions(broker, "in-time") == [attempt.transactional_id]
 
 
@@ -465,3 +465,58 @@ def test_recover_knows_batch_writes_by_the_names_that_their_users_gave(broker: T
     job.commit([job.write(rows(b"again"))])
     assert open_transactions(broker, "app@nightly") == [], "submitted again, it settles what was left"
     assert visible(broker, "recover.1") == [b"again"]
+
+
+NAMED = {"txnAppId": "failed", "txnVersion": "1"}
+
+
+@pytest.mark.parametrize("step", ["start", "begin_transaction", "send_arrow", "flush", "detach_transaction", "stop"])
+@pytest.mark.parametrize("given", [{}, {"backend": "resumed", **NAMED}, {"backend": "prepared", **NAMED}])
+def test_a_job_that_fails_leaves_nothing_of_a_sibling_that_spark_kills(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, step: str, given: dict[str, str]
+) -> None:
+    """Spark tells the driver of the failed task at once, and kills its siblings a little later: what one of them opened in
+    between held up all readers for 15 minutes. Here the abort comes before one of its steps, the kill when it has flushed."""
+    topic = f"siblings-{step}-{given.get('backend')}"
+    with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({topic: 1})
+    job = planned(broker, topic=topic, **given)
+    stop = sync.Producer.stop
+    left: list[list[str]] = []
+    calls = itertools.count()
+
+    def behind_the_abort(*arguments: Any) -> Any:
+        if next(calls) == 0:
+            job.abort([])
+        return original(*arguments)
+
+    def killed(producer: sync.Producer) -> None:
+        producer.flush()
+        raise KeyboardInterrupt
+
+    def when_it_is_dead(producer: sync.Producer, *more: Any) -> None:
+        left.append(open_transactions(broker, job._query_id))
+        stop(producer, *more)
+
+    with monkeypatch.context() as patch, pytest.raises((KeyboardInterrupt, errors.KafkaError, CommitRefused)):
+        patch.setattr(sync.Producer, "detach_transaction", killed)
+        patch.setattr(sync.Producer, "stop", when_it_is_dead)
+        original = getattr(sync.Producer, step)
+        patch.setattr(sync.Producer, step, behind_the_abort)
+        job.write(rows(b"never"))
+    assert left == [[]]
+    write(broker, b"again", topic=topic, **given)
+    assert visible(broker, topic) == [b"again"]
+
+
+@pytest.mark.parametrize("given", [{}, {"backend": "resumed", **NAMED}])
+def test_a_task_of_a_failed_job_that_lives_on_ends_itself(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
+) -> None:
+    """Its look came before the abort, and what the driver listed is older than its id."""
+    job = planned(broker, topic=f"lives-on-{len(given)}", **given)
+    monkeypatch.setattr(writer, "_refuse_a_run_that_is_over", lambda *_: None)
+    job.abort([])
+    with pytest.raises(CommitRefused, match="was vetoed"):
+        job.write(rows(b"late"))
+    assert open_transactions(broker, job._query_id) == []

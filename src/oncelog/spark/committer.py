@@ -25,6 +25,7 @@ from oncelog.types import PreparedTxnState
 logger = logging.getLogger("oncelog.spark")
 IDS_TOLD_MAX = 20  # in one line of the log
 STALE_MS = 900_000  # an attempt of an earlier version of a batch write that is open for longer was left by a killed job
+BEGINNING = "Empty"  # the state of an id that is registered, and has opened no transaction since
 
 
 class CommitRefused(RuntimeError):
@@ -140,16 +141,24 @@ class Committer:
         if isinstance(what, sink.Veto):
             known = self._store.veto(query_id, batch_id, what.run_id)
             if known.decision is None:
-                prefix = self._options.transactional_id_prefix
-                open_ids = self.open_transactions(query_id)
-                orphans = sink.orphans_after_veto(prefix, query_id, batch_id, what.run_id, open_ids)
-                self._end(orphans)
-                vetoed = sink.BatchDecision(query_id, batch_id, what.run_id, ())
-                _tell(vetoed, f"run {what.run_id} may not decide it any more; ended", orphans)
+                self._end_run(query_id, batch_id, what.run_id)
                 return
             what = sink.RollForward(known.decision)
         if isinstance(what, sink.RollForward):
             self.finish(what.decision, is_done=known.is_done, run_id=run_id)
+
+    def _end_run(self, query_id: str, batch_id: str, run_id: str) -> None:
+        """End what a vetoed run has open in this batch, and fence those of its tasks that have not begun: one that Spark lets
+        live a little longer, or kills, would open a transaction behind this look, and nobody would end it. Read now that the veto
+        is durable: a task that registers its id later sees the veto (writer.py)."""
+        prefix = self._options.transactional_id_prefix
+        listed = self._admin.list_transactions(states=["Ongoing", BEGINNING])
+        states = {each.transactional_id: each.state for each in listed}
+        orphans = sink.orphans_after_veto(prefix, query_id, batch_id, run_id, states)
+        self._end(orphans)
+        vetoed = sink.BatchDecision(query_id, batch_id, run_id, ())
+        opened = [orphan for orphan in orphans if states[orphan] != BEGINNING]
+        _tell(vetoed, f"run {run_id} may not decide it any more; ended", opened)
 
     def roll_forward(self, decision: sink.BatchDecision, *, accepts_loss: bool = False) -> int:
         """Complete the winners, end the orphans, mark done; returns how many orphans were ended.

@@ -15,7 +15,7 @@ import os
 import pathlib
 import re
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,9 +91,17 @@ def leased_id(options: SinkOptions, query_id: str, run_id: str, batch_id: str, h
 
 
 def write_attempt(
-    options: SinkOptions, backend: Backend, transactional_id: str, batches: Iterator[pa.RecordBatch]
+    options: SinkOptions,
+    backend: Backend,
+    transactional_id: str,
+    batches: Iterator[pa.RecordBatch],
+    before_it_begins: Callable[[], None] = lambda: None,
 ) -> sink.Attempt:
-    """Write a task's rows in one transaction and leave it open, prepared; nothing for a task without rows."""
+    """Write a task's rows in one transaction and leave it open, prepared; nothing for a task without rows.
+
+    Args:
+        before_it_begins: called when the coordinator knows the id; what it raises keeps the transaction from being opened.
+    """
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return sink.Attempt("", "", 0)
@@ -104,6 +112,7 @@ def write_attempt(
             # Of an earlier batch of this run, which is done: it can no longer win. The id gets its clock back.
             producer.abort_transaction()
             producer.init_transactions(keep_prepared_txn=True)
+        before_it_begins()
         producer.begin_transaction()
         row_count = byte_count = 0
         topics: set[str] = set()
@@ -128,16 +137,26 @@ def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnSta
         raise
 
 
-def _report(
-    options: SinkOptions, backend: Backend, query_id: str, batch_id: str, run_id: str, attempt: sink.Attempt
-) -> TaskMessage:
+def _refuse_a_run_that_is_over(options: SinkOptions, query_id: str, batch_id: str, run_id: str) -> None:
+    """Asked by a batch write's task between the registration of its id and its transaction. Raises CommitRefused.
+
+    Spark tells the driver of a failed task while its siblings still run, and kills those soon after: what one of them opened
+    behind the abort would have nobody to end it. Either the veto is seen here, or the id is seen by who wrote the veto and then
+    looks, and is fenced before it opens anything (Committer.abort).
+    """
+    known = decision_store(options).known(query_id, batch_id)
+    if known.decision is None and (known.is_superseded or sink.run_start(run_id) in known.vetoed_runs):
+        raise CommitRefused(sink.refusal(known, sink.BatchDecision(query_id, batch_id, run_id, ())).reason)
+
+
+def _report(options: SinkOptions, query_id: str, batch_id: str, run_id: str, attempt: sink.Attempt) -> TaskMessage:
     """What a task tells of its attempt, which ends itself here where it has come too late.
 
     A task that Spark has given up (an executor that it lost and that lives, a twin) may prepare its transaction behind the
-    sweep of its batch: without a clock it would hold up all readers until a later batch sweeps. Read now, behind the
-    preparation, the decision is seen here, or its sweep sees the transaction.
+    sweep of its batch: without a clock it would hold up all readers until a later batch sweeps, and one of a batch write until
+    its clock ends it. Read now, behind the preparation, the decision is seen here, or its sweep sees the transaction.
     """
-    if attempt.is_empty or backend.kind != PREPARED:
+    if attempt.is_empty:
         return TaskMessage(query_id, batch_id, run_id, attempt)
     known = decision_store(options).known(query_id, batch_id)
     decision = known.decision
@@ -204,7 +223,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 return TaskMessage(query_id, batch_id, run_id, sink.Attempt("", "", 0))
         name = leased_id(self._options, query_id, run_id, batch_id, self._home)
         attempt = write_attempt(self._options, self._backend, name, iterator)
-        return _report(self._options, self._backend, query_id, batch_id, run_id, attempt)
+        if self._backend.kind != PREPARED:  # it has a clock, and the next batch's sweep ends it before that
+            return TaskMessage(query_id, batch_id, run_id, attempt)
+        return _report(self._options, query_id, batch_id, run_id, attempt)
 
     @plainly
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803, ARG002
@@ -278,8 +299,11 @@ class BatchWriter(DataSourceArrowWriter):
             context.taskAttemptId(),
             self._home,
         )
-        attempt = write_attempt(self._options, self._backend, name, iterator)
-        return _report(self._options, self._backend, self._query_id, self._batch_id, self._run_id, attempt)
+        of_this = self._options, self._query_id, self._batch_id, self._run_id
+        attempt = write_attempt(
+            self._options, self._backend, name, iterator, lambda: _refuse_a_run_that_is_over(*of_this)
+        )
+        return _report(*of_this, attempt)
 
     def _tell_of_the_skip(self) -> None:
         """Else a second write of the same version, which is another one by mistake, would be missed in silence."""
