@@ -44,6 +44,26 @@ queries = sa.Table(
 )
 
 
+_NO_FILE = ("", ":memory:", "file:", "file::memory:")
+"""SQLite's names for a database in memory, or in a file that is gone with the connection."""
+
+
+def refuse_in_memory(name: str, url: str) -> None:
+    """Raises ConfigurationError for a database of SQLite's that ends with its process, or connection, and knows no decision after
+    a restart. Nothing is opened: a file would be made."""
+    where = sa.engine.make_url(url)
+    if where.get_backend_name() != "sqlite":
+        return
+    path, query = where.database or "", where.query
+    is_uri = path.startswith("file:") and str(query.get("uri")).lower() in ("true", "1", "yes", "on", "t", "y")
+    is_named_so = path in _NO_FILE and (is_uri or not path.startswith("file:"))
+    if is_named_so or (is_uri and (query.get("mode") == "memory" or query.get("vfs") == "memdb")):
+        raise ConfigurationError(
+            f"{name} {url!r}: a database in memory forgets the decisions when its process ends, and batches that were written "
+            "are written again: name a file (sqlite:////path/to/file.db has four slashes) or a server (postgresql+psycopg://...)"
+        )
+
+
 THE_DATABASE = "@database"
 """The row of `queries` that has, for its query of Spark's, the identity of the database: no query has such a name."""
 
@@ -57,6 +77,7 @@ class DatabaseDecisionStore:
 
     def __init__(self, url: str) -> None:
         try:
+            refuse_in_memory("decisionUrl", url)
             postgresql = sa.engine.make_url(url).get_backend_name() == "postgresql"
         except (sa.exc.ArgumentError, ValueError) as error:
             raise ConfigurationError(

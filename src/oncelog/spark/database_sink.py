@@ -22,7 +22,7 @@ from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
-from oncelog.spark.database_decisions import DatabaseDecisionStore
+from oncelog.spark.database_decisions import DatabaseDecisionStore, refuse_in_memory
 from oncelog.spark.decision_store import check_lengths
 from oncelog.spark.options import SinkOptions, sink_options
 from oncelog.spark.writer import check_columns, leased_id, write_attempt
@@ -203,6 +203,7 @@ def _names_of(frame: DataFrame) -> tuple[str | None, str | None]:
 def _check_url(database_url: str) -> None:
     """As far as that can be seen without the database, which only Spark's driver may reach. Raises ConfigurationError."""
     try:
+        refuse_in_memory("database_url", database_url)
         sa.create_engine(database_url).dispose()
     except (sa.exc.ArgumentError, ValueError, ImportError, TypeError) as error:  # also a driver that is not installed
         raise ConfigurationError(

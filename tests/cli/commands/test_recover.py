@@ -113,9 +113,9 @@ def test_options_are_checked(cli: Cli) -> None:
     assert "has no dot" in cli("recover", "--prefix", "a.b", status=2).stderr
 
 
-def test_an_empty_query_is_not_all_queries(cli: Cli) -> None:
+def test_an_empty_query_is_not_all_queries(cli: Cli, url: str) -> None:
     """Of a variable that was not set: everybody's undecided transactions were ended."""
-    query = Query(cli, "sqlite://", "recover-empty")
+    query = Query(cli, url, "recover-empty")
     attempt = query.attempt("0", 0, b"not to be ended")
     assert "--query is empty" in cli("recover", "--query", "", "--abandon", "-y", status=2).stderr
     assert attempt.transactional_id in cli("transactions", "list").stdout
