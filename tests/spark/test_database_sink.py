@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import pathlib
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -295,6 +296,15 @@ def half(world: World, *ways: str) -> Callable[[sa.Connection, Any, int], None]:
             rest(connection, frame, batch_id)
 
     return write
+
+
+def test_a_refusal_is_the_first_line_of_what_spark_prints(world: World) -> None:
+    """Frames of py4j, Spark and this stood before it."""
+    world.writer()(FakeFrame(b"1"), 0)
+    with pytest.raises(ConfigurationError) as told:
+        world.writer()(FakeFrame(b"1", spark_query_id="another"), 1)
+    lines = traceback.format_exception(told.value)
+    assert lines[0].startswith("oncelog.errors.ConfigurationError: query_id ")
 
 
 @pytest.mark.parametrize("way", ["commit", "COMMIT", "COMMIT, begin", "rollback"])

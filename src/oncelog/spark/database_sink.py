@@ -25,6 +25,7 @@ from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore, refuse_in_memory
 from oncelog.spark.decision_store import check_lengths
 from oncelog.spark.options import SinkOptions, sink_options
+from oncelog.spark.plainly import plainly, told_first
 from oncelog.spark.writer import check_columns, leased_id, write_attempt
 
 if TYPE_CHECKING:
@@ -55,8 +56,13 @@ class _DualWrite:
         self._run_id = ""  # of this process, as Spark's own is not known in every session
         self._claimed: tuple[str | None] | None = None  # by which Spark query
 
+    @plainly
     def __call__(self, frame: DataFrame, batch_id: int) -> None:
         """One micro-batch; repeated after a crash, it completes what was decided and writes nothing twice."""
+        with told_first():
+            self._call(frame, batch_id)
+
+    def _call(self, frame: DataFrame, batch_id: int) -> None:
         if self._store is None:
             self._store = DatabaseDecisionStore(self.database_url)
             self._run_id = uuid.uuid4().hex  # here: a Connect session hands the same object to each run
@@ -177,6 +183,7 @@ class _TaskWriter:
     run_id: str
     home: str
 
+    @plainly
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         name = leased_id(self.options, self.query_id, self.run_id, self.batch_id, self.home)
         attempt = write_attempt(self.options, self.backend, name, batches)

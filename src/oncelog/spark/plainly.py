@@ -8,12 +8,15 @@ theirs, and so do errors outside of Spark's own processes.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import inspect
 import logging
 import os
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
+
+from pyspark.errors import PySparkException
 
 from oncelog.errors import OncelogError
 from oncelog.spark.backend import LostTransaction, TransactionEnded
@@ -37,6 +40,20 @@ def told_plainly() -> Iterator[None]:
         if in_a_process_of_sparks():
             os.environ[HIDE] = "1"
         raise
+
+
+@contextlib.contextmanager
+def told_first() -> Iterator[None]:
+    """For what Spark calls in the user's own process (foreachBatch of a classic session): py4j hands the text of the whole
+    traceback to Java, with the error behind the last frame. The cause of an error is the beginning of that text: here the error
+    itself, which has no frames."""
+    try:
+        yield
+    except (*TOLD, PySparkException) as error:
+        if in_a_process_of_sparks():  # of a Connect session
+            raise
+        # PySparkException: of a task, with what it told.
+        raise error from (copy.copy(error) if isinstance(error, TOLD) else PySparkException(str(error)))
 
 
 def plainly(method: F) -> F:
