@@ -220,6 +220,34 @@ def test_a_version_that_the_database_could_not_keep_is_refused_before_it_is_writ
     assert visible(broker, "long-version") == [b"topic", b"sqlite"]
 
 
+@pytest.mark.parametrize("where", ["topic", "database", "legacy"])
+def test_a_version_that_was_written_is_not_written_again_in_another_spelling(
+    broker: TestBroker, tmp_path: pathlib.Path, where: str
+) -> None:
+    """A job whose scheduler began to pad its numbers wrote its rows a second time."""
+    name = {"topic": f"spelt-{where}", "txnAppId": f"spelt-{where}"}
+    if where == "database":
+        name["decisionUrl"] = f"sqlite:///{tmp_path / 'd.db'}"
+    if where == "legacy":
+        store = decision_store(sink_options({"bootstrap.servers": broker.bootstrap_servers, **name, "txnVersion": "1"}))
+        legacy_id = sink.legacy_batch_write_query_id(name["txnAppId"])
+        store.decide(sink.BatchDecision(legacy_id, "1", "old-run", ()))
+        store.decide(sink.BatchDecision(legacy_id, "002", "old-run", ()))
+    else:
+        for version in ("1", "002"):
+            write(broker, version.encode(), **name, txnVersion=version)
+    before = visible(broker, name["topic"])
+    for version in ("01", "+1", " 1 ", "2", "0002"):
+        with pytest.raises(CommitRefused, match=r"is the same number as '(1|002)', which was written before"):
+            planned(broker, **name, txnVersion=version)
+    for version in ("1", "002"):
+        write(broker, b"again", **name, txnVersion=version)
+    assert visible(broker, name["topic"]) == before
+    write(broker, b"next", **name, txnVersion="0003")
+    write(broker, b"a text", **name, txnVersion="1a")
+    assert visible(broker, name["topic"]) == [*before, b"next", b"a text"]
+
+
 def in_a_batch(monkeypatch: pytest.MonkeyPatch, query_id: str, batch_id: str, run_id: str) -> None:
     """As a task of a stream."""
     told = {"sql.streaming.queryId": query_id, "streaming.sql.batchId": batch_id, "spark.jobGroup.id": run_id}

@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.transactional_ids import TransactionalIds
+from oncelog.core.two_phase.version_spellings import spelt_otherwise
 from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.spark.backend import PREPARED, RESUMED, Backend, abort_exactly, promote, task_producer
@@ -277,7 +278,17 @@ class BatchWriter(DataSourceArrowWriter):
         known = store.known(self._query_id, self._batch_id)
         if known.is_superseded:
             raise CommitRefused(sink.superseded_reason(self._query_id, self._batch_id))
-        return known.decision or store.known(sink.legacy_batch_write_query_id(application_id), self._batch_id).decision
+        legacy_id = sink.legacy_batch_write_query_id(application_id)
+        found = known.decision or store.known(legacy_id, self._batch_id).decision
+        if found is None:
+            decided = (each.batch_id for i in (self._query_id, legacy_id) for each, _ in store.decided(i))
+            other = spelt_otherwise(self._batch_id, decided)
+            if other is not None:
+                raise CommitRefused(
+                    f"txnVersion {self._batch_id!r} of txnAppId {application_id!r} is the same number as {other!r}, which was "
+                    "written before, and versions are compared as texts: nothing is written; spell it as it was, or take another"
+                )
+        return found
 
     @plainly
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
