@@ -15,12 +15,14 @@ from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import COLUMNS, SinkOptions, columns_of, sink_options, source_options
 from oncelog.spark.plainly import plainly
 from oncelog.spark.source import BatchReader, StreamReader
+from oncelog.spark.target_topic import look_at_the_target
 from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
 
 BACKEND_KEPT_S = 10.0
 """For how long what the broker can do is not asked again. This process outlives a query: one that starts behind a change of the
 broker's (two-phase commit switched off) must not go by what was true for the one before; one that runs asks for nothing else."""
 _backends: dict[tuple[object, ...], tuple[Backend, float]] = {}  # and when it was asked (s)
+_looked_s: dict[tuple[object, ...], float] = {}  # when a target was looked at
 _planned: set[str] = set()
 
 
@@ -57,7 +59,9 @@ class DefaultSource(DataSource):
         self._refuse_a_bare_table()
         options = sink_options(self.options, "a batch write")
         check_columns(schema, options)
-        return BatchWriter(options, _backend(options), uuid.uuid4().hex)
+        backend = _backend(options)
+        _look_at_the_target(options)
+        return BatchWriter(options, backend, uuid.uuid4().hex)
 
     @plainly
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802, ARG002
@@ -68,7 +72,9 @@ class DefaultSource(DataSource):
         key = f"{options.checkpoint_location}"
         looks_first = key not in _planned
         _planned.add(key)
-        return StreamWriter(options, _backend(options), looks_first=looks_first)
+        backend = _backend(options)
+        _look_at_the_target(options)
+        return StreamWriter(options, backend, looks_first=looks_first)
 
     def _refuse_a_bare_table(self) -> None:
         """A table made by `CREATE TABLE ... USING oncelog OPTIONS (...)` comes without any: Spark hands none on to Python."""
@@ -96,6 +102,14 @@ def _columns_of(schema: StructType) -> list[str]:
                 f"the schema has a column {column.name} {column.dataType.simpleString()}; a read can give: {there}"
             )
     return list(schema.names)
+
+
+def _look_at_the_target(options: SinkOptions) -> None:
+    """As often as what the broker can do is asked for."""
+    key, now_s = (tuple(sorted(options.client.items())), options.topic), time.monotonic()
+    if key not in _looked_s or now_s - _looked_s[key] >= BACKEND_KEPT_S:
+        _looked_s[key] = now_s
+        look_at_the_target(options, admin_of(options.client))
 
 
 def _backend(options: SinkOptions) -> Backend:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import sqlalchemy as sa
 
+from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
@@ -24,8 +25,9 @@ from oncelog.spark.backend import Backend, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore, refuse_in_memory
 from oncelog.spark.decision_store import check_lengths
-from oncelog.spark.options import SinkOptions, sink_options
+from oncelog.spark.options import SinkOptions, client_arguments, sink_options
 from oncelog.spark.plainly import plainly, told_first
+from oncelog.spark.target_topic import look_at_the_target
 from oncelog.spark.writer import check_columns, leased_id, write_attempt
 
 if TYPE_CHECKING:
@@ -68,6 +70,8 @@ class _DualWrite:
             self._run_id = uuid.uuid4().hex  # here: a Connect session hands the same object to each run
         if self._backend is None:
             self._backend = choose_backend(self.options)
+            with sync.Admin.from_config(client_arguments(self.options.client)) as admin:
+                look_at_the_target(self.options, admin)
         spark_query_id, spark_run_id = _names_of(frame)
         if self._claimed != (spark_query_id,):
             self._refuse_decided_elsewhere(self._store, batch_id)
