@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from oncelog.host.network import AddressInUse, ConnectFailed, NetworkFailed, RealNetwork
+from oncelog.host.network import AddressInUse, ConnectFailed, NetworkFailed, RealNetwork, shown_address
 
 
 def test_listen_connect_and_what_can_go_wrong():
@@ -25,6 +25,14 @@ def test_listen_connect_and_what_can_go_wrong():
             await network.listen("192.0.2.1", 0, asyncio.Protocol)
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"), [("::1", "[::1]:9"), ("127.0.0.1", "127.0.0.1:9"), ("unix:/run/x", "unix:/run/x:9")]
+)
+def test_an_address_is_shown_as_it_is_typed(host, shown):
+    """`cannot connect to ::1:9` was no address that anybody could type."""
+    assert shown_address(host, 9) == shown
 
 
 class Ended(asyncio.Protocol):

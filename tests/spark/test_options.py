@@ -146,6 +146,7 @@ def test_a_wrong_source_option(options: dict[str, str], is_stream: bool, says: s
     ("options", "says"),
     [
         ({**SERVER, "transactionalIdPrefix": "a.b"}, "no dot"),
+        ({**SERVER, "transactionalIdPrefix": "p" * 40_000}, "transactionalIdPrefix has 40000 characters, and 1000 are"),
         ({**SERVER, "backend": "magic"}, "auto, prepared or resumed"),
         ({**SERVER, "txnAppId": "a"}, "belong together"),
         ({**SERVER, "txnAppId": "", "txnVersion": "1"}, "'txnAppId' is empty"),

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Self
 
 from oncelog.client.arguments import INT32_MAX, INT64_MAX, is_wire_text
 from oncelog.client.security import ClientSecurity, security_of
+from oncelog.core.bootstrap_servers import addresses_of
 from oncelog.core.consumer.assignors import ASSIGNORS
 from oncelog.core.number_text import whole_number
 from oncelog.core.offset_reset import check_strategy
@@ -110,9 +110,6 @@ class JavaClass(str):
     __slots__ = ()
 
 
-# Of a bootstrap server, as Apache Kafka's clients take one: PLAINTEXT://HOST:PORT is HOST:PORT (what it speaks is
-# security_protocol's), and a host has no other characters.
-_SCHEME, _HOST = re.compile(r"[0-9A-Za-z\-%._]*://"), re.compile(r"\[?[0-9A-Za-z\-%._:]+\]?")
 LISTS = ("bootstrap_servers", "partition_assignment_strategy")
 LONG = frozenset(
     {
@@ -220,22 +217,10 @@ class ClientConfig:
 
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """Host and port of each bootstrap server."""
-        found = []
-        for part in self.bootstrap_servers.split(","):
-            name, colon, port = _SCHEME.sub("", part.strip(), count=1).rpartition(":")
-            if not (
-                colon
-                and _HOST.fullmatch(name)
-                and port.isascii()
-                and port.isdigit()
-                and len(port) <= 5
-                and 0 < int(port) < 65536
-            ):
-                raise ConfigurationError(
-                    f"bootstrap_servers={self.bootstrap_servers!r}: expected HOST:PORT[,HOST:PORT]"
-                )
-            found.append((name.strip("[]"), int(port)))
-        return found
+        try:
+            return addresses_of(self.bootstrap_servers)
+        except ValueError as error:
+            raise ConfigurationError(f"bootstrap_servers={self.bootstrap_servers!r:.200}: {error}") from None
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
@@ -567,7 +552,12 @@ def _converted(name: str, value: Any, kind: str) -> Any:
     except (ValueError, TypeError, OverflowError) as error:
         if name in SECRETS:
             raise ConfigurationError(f"{name}: expected {base}") from None
-        raise ConfigurationError(f"{name}={value!r}: expected {base}") from error
+        wanted = (
+            "it is no Unicode text of at most 32767 bytes"
+            if base == "str" == type(value).__name__
+            else f"expected {base}"
+        )
+        raise ConfigurationError(f"{name}={value!r:.200}: {wanted}") from error
 
 
 def _boolean(value: Any) -> bool:

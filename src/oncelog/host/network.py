@@ -164,16 +164,16 @@ class RealNetwork:
         except ssl.SSLError as error:
             why = refusal_in(error, tls)
             if why:
-                raise PeerRefused(f"TLS with {host}:{port}: {why}") from error
+                raise PeerRefused(f"TLS with {shown_address(host, port)}: {why}") from error
             raise ConnectFailed(
-                f"TLS with {host}:{port} failed: {error.reason or error}; is it spoken there?"
+                f"TLS with {shown_address(host, port)} failed: {error.reason or error}; is it spoken there?"
             ) from error
         except (OSError, UnicodeError) as error:  # UnicodeError: a name that no name server can be asked for
             hint = ""
             if tls is not None and isinstance(error, ConnectionResetError):
                 shown = shown_by(tls)
                 hint = "; is TLS spoken there" + (f", and our certificate ({shown}) believed?" if shown else "?")
-            raise ConnectFailed(f"cannot connect to {host}:{port}: {_reason(error)}{hint}") from error
+            raise ConnectFailed(f"cannot connect to {shown_address(host, port)}: {_reason(error)}{hint}") from error
         return transport, protocol
 
 
@@ -189,10 +189,15 @@ async def _connect_to_any(
     return await asyncio.get_running_loop().create_connection(protocol_factory, last, port, **options)
 
 
+def shown_address(host: str, port: int) -> str:
+    """As it is typed: an address of IPv6 stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith(LOCAL) else f"{host}:{port}"
+
+
 def _not_listened(host: str, port: int, error: OSError) -> NetworkFailed:
     if error.errno == errno.EADDRINUSE:
-        return AddressInUse(f"{host}:{port} is in use by another process")
-    return NetworkFailed(f"cannot listen on {host}:{port}: {_reason(error)}")
+        return AddressInUse(f"{shown_address(host, port)} is in use by another process")
+    return NetworkFailed(f"cannot listen on {shown_address(host, port)}: {_reason(error)}")
 
 
 def _reason(error: OSError | UnicodeError) -> str:

@@ -71,6 +71,7 @@ ANY_KIND_OF_WRITE = "a write"
 POLL_TIMEOUT_MS = 120_000
 RETRY_INTERVAL_MS = 10
 TRIGGER_DELAY_MS_MAX = 15 * 60_000
+PREFIX_LENGTH_MAX = 1000  # a transactional id has at most 32767 bytes, and what comes behind its prefix needs room
 DIGITS_MAX = 18
 MS_OF_UNIT = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -183,7 +184,11 @@ def sink_options(options: Mapping[str, str], kind: str = ANY_KIND_OF_WRITE) -> S
     kafka = producer_options(options, given.get("bootstrap.servers"))
     prefix = given.get("transactionalidprefix", TRANSACTIONAL_ID_PREFIX)
     if not prefix or "." in prefix:
-        raise ConfigurationError(f"transactionalIdPrefix may not be empty and has no dot: {prefix!r}")
+        raise ConfigurationError(f"transactionalIdPrefix may not be empty and has no dot: {prefix!r:.100}")
+    if len(prefix) > PREFIX_LENGTH_MAX:
+        raise ConfigurationError(
+            f"transactionalIdPrefix has {len(prefix)} characters, and {PREFIX_LENGTH_MAX} are the most: {prefix!r:.100}"
+        )
     backend = given.get("backend", "auto")
     if backend not in ("auto", "prepared", "resumed"):
         raise ConfigurationError(f"backend is auto, prepared or resumed, not {backend!r}")

@@ -23,7 +23,7 @@ from oncelog.errors import (
     UnsupportedVersion,
     error_for,
 )
-from oncelog.host.network import ConnectFailed, PeerRefused
+from oncelog.host.network import ConnectFailed, PeerRefused, shown_address
 from oncelog.host.network import Network as NetworkDoor
 from oncelog.host.tls import TlsContext, refusal_in, shown_by
 from oncelog.lazy_dataclass import dataclass
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         tls: TlsContext | None = None,
     ) -> Connection:
         """Connect, agree on versions, log in. Raises Network, RequestTimedOut, UnsupportedVersion, AuthenticationFailed."""
-        name = f"{host}:{port}"
+        name = shown_address(host, port)
         connection = cls(name, client_id, traffic)
         try:
             async with asyncio.timeout(timeout_ms / 1000):
