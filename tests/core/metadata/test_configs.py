@@ -24,6 +24,7 @@ from oncelog.core.metadata.configs import (
 from oncelog.core.metadata.refusal import Refusal
 from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, value_fault
 from oncelog.errors import ErrorCode as E
+from oncelog.lazy_dataclass import replace
 from oncelog.wire.log_records.cluster_metadata import TopicRecord
 
 BROKER_VALUES = {
@@ -177,3 +178,18 @@ def test_a_number_beyond_its_bounds_is_told_which_one():
     assert str(value_fault(key, "-131073")).endswith("Value must be at least -131072")
     assert str(value_fault(key, "23")).endswith("Value must be no more than 22")
     assert value_fault(key, "22") is None
+
+
+def test_a_topics_lags_are_looked_at_together_whichever_is_changed(metadata):
+    least, most = "min.compaction.lag.ms", "max.compaction.lag.ms"
+    crossed = E.INVALID_CONFIG, f"conflict topic config setting {least} (10) > {most} (5)"
+    assert altered(metadata, TOPIC_RESOURCE, "t", (least, SET, "10"), (most, SET, "5")) == crossed
+    assert altered(metadata, TOPIC_RESOURCE, "t", (least, SET, "10"), (most, SET, "20"))
+    assert altered(metadata, TOPIC_RESOURCE, "t", (most, SET, "5")) == crossed
+    whole = whole_change(metadata, TOPIC_RESOURCE, "t", [Change(least, SET, "10"), Change(most, SET, "5")], KEYS)
+    assert isinstance(whole, Refusal)
+    assert (whole.error_code, whole.message) == crossed
+    with_default = replace(KEYS, value={"log.cleaner.max.compaction.lag.ms": "5"}.get)
+    for change in (Change(most, DELETE, None), Change("retention.ms", SET, "7")):
+        refused = incremental_changes(metadata, TOPIC_RESOURCE, "t", [change], with_default)
+        assert isinstance(refused, Refusal) == (change.name == most)

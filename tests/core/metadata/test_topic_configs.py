@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.core.metadata.topic_configs import config_fault, settings
+from oncelog.core.metadata.topic_configs import config_fault, conflict, settings
 from oncelog.wire.compression import Codec, Compression
 
 
@@ -60,3 +60,20 @@ def test_the_brokers_compression_holds_where_a_topic_has_none() -> None:
 def test_numbers_have_their_keys_bounds(key: str, taken: tuple[str, ...], refused: tuple[str, ...]) -> None:
     assert [value for value in taken if config_fault(key, value)] == []
     assert [value for value in refused if not config_fault(key, value)] == []
+
+
+def test_a_lag_that_must_pass_cannot_be_longer_than_the_longest() -> None:
+    own = {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "10"}
+    assert conflict(own, nothing) is None
+    told = "conflict topic config setting min.compaction.lag.ms (11) > max.compaction.lag.ms (10)"
+    assert conflict({**own, "min.compaction.lag.ms": " 11 "}, nothing) == told
+    defaults = {"log.cleaner.max.compaction.lag.ms": "10", "log.cleaner.min.compaction.lag.ms": "5"}
+    assert conflict({"min.compaction.lag.ms": "11"}, defaults.get) == told
+    assert conflict({"max.compaction.lag.ms": "4"}, defaults.get) is not None
+    assert conflict({}, defaults.get) is None
+
+
+@pytest.mark.parametrize("key", ["local.retention.ms", "local.retention.bytes"])
+def test_what_stays_local_is_a_bound_none_or_as_all(key: str) -> None:
+    assert [config_fault(key, value) for value in ("-2", "-1", "0")] == [None] * 3
+    assert config_fault(key, "-3") == f"Invalid value -3 for configuration {key}: Value must be at least -2"

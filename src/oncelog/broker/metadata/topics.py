@@ -74,6 +74,7 @@ class Topics:
             lambda: random_uuid(self._random),
             config.oncelog_max_topics,
             config.oncelog_max_partitions,
+            config.topic_default,
         )
 
     def count_limit(self, refusal: Refusal) -> None:

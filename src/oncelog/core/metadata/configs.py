@@ -18,7 +18,7 @@ from oncelog.core.metadata.resource_configs import (
     client_metrics_refusal,
     group_refusal,
 )
-from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault
+from oncelog.core.metadata.topic_configs import TOPIC_CONFIGS, ConfigKey, config_fault, conflict
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.lazy_dataclass import dataclass
@@ -212,6 +212,11 @@ def _checked(
         refusal = None if value is None else _refusal(resource_type, resource_name, name, value, keys)
         if refusal:
             return refusal
+    if resource_type == TOPIC_RESOURCE and wanted:
+        together = {name: value for name, value in {**current, **wanted}.items() if value is not None}
+        fault = conflict(together, keys.value)
+        if fault:
+            return Refusal(ErrorCode.INVALID_CONFIG, fault)
     return [
         ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)
         for name, value in wanted.items()

@@ -79,8 +79,8 @@ _ALL = (
     _ignored("follower.replication.throttled.replicas", "list", ""),
     _int("index.interval.bytes", 4096, "log.index.interval.bytes"),
     _ignored("leader.replication.throttled.replicas", "list", ""),
-    _ignored("local.retention.bytes", "long", "-2", "log.local.retention.bytes"),
-    _ignored("local.retention.ms", "long", "-2", "log.local.retention.ms"),
+    _long("local.retention.bytes", -2, "log.local.retention.bytes", -2, is_honoured=False),
+    _long("local.retention.ms", -2, "log.local.retention.ms", -2, is_honoured=False),
     _long("max.compaction.lag.ms", _LONG_MAX, "log.cleaner.max.compaction.lag.ms", 1),
     _int("max.message.bytes", 1_048_588, "message.max.bytes"),
     _long("message.timestamp.after.max.ms", 3_600_000, "log.message.timestamp.after.max.ms"),
@@ -111,6 +111,7 @@ _ALL = (
 )
 TOPIC_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _ALL}
 THROTTLED_REPLICAS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+COMPACTION_LAGS = ("min.compaction.lag.ms", "max.compaction.lag.ms")
 _THROTTLED = re.compile(r"\*|[0-9]+:[0-9]+(\s*,\s*[0-9]+:[0-9]+)*")
 
 
@@ -197,6 +198,14 @@ def effective(name: str, overrides: Mapping[str, str], broker_value: Callable[[s
     config = TOPIC_CONFIGS[name]
     inherited = broker_value(config.synonym) if config.synonym else None
     return config.default if inherited is None else inherited
+
+
+def conflict(overrides: Mapping[str, str], broker_value: Callable[[str], str | None]) -> str | None:
+    """Why a topic cannot have these overrides together, with the broker's defaults for the others; None where it can."""
+    least, most = (int(effective(name, overrides, broker_value).strip()) for name in COMPACTION_LAGS)
+    if least <= most:
+        return None
+    return f"conflict topic config setting {COMPACTION_LAGS[0]} ({least}) > {COMPACTION_LAGS[1]} ({most})"
 
 
 def settings(overrides: Mapping[str, str], broker_value: Callable[[str], str | None]) -> TopicSettings:

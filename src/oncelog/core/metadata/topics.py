@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE, ClusterMetadata, Topic
 from oncelog.core.metadata.refusal import Refusal
-from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, collision, config_fault
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS, collision, config_fault, conflict
 from oncelog.core.topic_names import topic_name_fault
 from oncelog.errors import ErrorCode
 from oncelog.lazy_dataclass import dataclass
@@ -34,14 +34,15 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """What -1 stands for, which node the replicas are on (None: several processes share them out), and how many topics and
-    partitions there may be in all."""
+    """What -1 stands for, which node the replicas are on (None: several processes share them out), how many topics and
+    partitions there may be in all, and the value in force of a broker's key."""
 
     partition_count: int
     node_id: int | None
     new_topic_id: Callable[[], bytes]
     topic_count_max: int = 20_000
     partition_count_max: int = 100_000
+    broker_value: Callable[[str], str | None] = lambda key: None
 
 
 def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Defaults) -> NewTopic | Refusal:
@@ -53,6 +54,11 @@ def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Def
         fault = config_fault(config.name, config.value)
         if fault:
             return Refusal(ErrorCode.INVALID_CONFIG, fault)
+    configs = {config.name: config.value or "" for config in asked.configs}  # the last of a repeated key wins, as Kafka
+    if configs and asked.name not in INTERNAL_TOPICS:  # nobody could use groups while the broker's defaults contradict
+        fault = conflict(configs, defaults.broker_value)
+        if fault:
+            return Refusal(ErrorCode.INVALID_CONFIG, fault)
     count = _partition_count(asked, defaults)
     if isinstance(count, Refusal):
         return count
@@ -61,7 +67,6 @@ def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Def
         full = _no_room(metadata, defaults, 1, count)
         if full:
             return full
-    configs = {config.name: config.value or "" for config in asked.configs}  # the last of a repeated key wins, as Kafka
     topic = Topic(asked.name, defaults.new_topic_id(), count, configs)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic.topic_id, partition_count=count)]
     records += [
