@@ -48,7 +48,7 @@ def test_what_shuts_everybody_out_is_found_among_what_was_altered():
 
 def test_what_a_directory_has_of_it_is_passed_over_and_told_once(caplog):
     altered = {"max.connections": "0", PER_IP: "0", "message.max.bytes": "5000"}
-    metadata = SimpleNamespace(dynamic_broker_configs=lambda _: dict(altered))
+    metadata = SimpleNamespace(dynamic_broker_configs=lambda _: dict(altered), broker_configs={"1": altered})
     configuration = Configuration({"max.connections": 8})
     for _ in range(2):
         configuration.follow(metadata)

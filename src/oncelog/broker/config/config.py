@@ -156,14 +156,14 @@ class BrokerConfig:
     flush_interval_ms: int = _long(1_000, least=1)
     journal: str = _text("on", "on", "off")
     log_segment_bytes: int = _int(1_073_741_824, least=1_048_576, dynamic=True)
-    log_roll_ms: int = _long(-1, least=-1, dynamic=True)
+    log_roll_ms: int = _long(-1, least=1, dynamic=True)  # -1: not set, as in the next ones
     log_roll_hours: int = _int(168)
-    log_roll_jitter_ms: int = _long(-1, least=-1, dynamic=True)
+    log_roll_jitter_ms: int = _long(-1, dynamic=True)
     log_roll_jitter_hours: int = _int(0, least=0)
     log_index_interval_bytes: int = _int(4096, least=0, dynamic=True)
     log_index_size_max_bytes: int = _int(10_485_760, least=4, dynamic=True)
-    log_retention_ms: int = _long(-2, least=-2, dynamic=True)
-    log_retention_minutes: int = _int(-2, least=-2)
+    log_retention_ms: int = _long(-2, least=-1, dynamic=True)
+    log_retention_minutes: int = _int(-2, least=-1)
     log_retention_hours: int = _int(168, least=-1)
     log_retention_bytes: int = _long(-1, least=-1, dynamic=True)
     log_retention_check_interval_ms: int = _long(300_000, least=1)
@@ -171,14 +171,14 @@ class BrokerConfig:
     log_cleanup_policy: str = _text("delete", "", "delete", "compact", "compact,delete", "delete,compact", dynamic=True)
     log_cleaner_enable: bool = _bool(True)
     log_cleaner_backoff_ms: int = _long(15_000, dynamic=True)
-    log_cleaner_dedupe_buffer_size: int = _long(134_217_728, least=1_048_576, dynamic=True)
+    log_cleaner_dedupe_buffer_size: int = _long(134_217_728, least=1_048_577, dynamic=True)
     log_cleaner_io_buffer_load_factor: float = _double(0.9, dynamic=True)
     log_cleaner_io_max_bytes_per_second: float = _double(_DOUBLE_MAX, least=1, dynamic=True)
     log_cleaner_min_cleanable_ratio: float = _double(0.5, most=1, dynamic=True)
     log_cleaner_delete_retention_ms: int = _long(DAY_MS, dynamic=True)
     log_cleaner_min_compaction_lag_ms: int = _long(0, dynamic=True)
     log_cleaner_max_compaction_lag_ms: int = _long(_LONG_MAX, least=1, dynamic=True)
-    log_flush_offset_checkpoint_interval_ms: int = _long(60_000, least=1)
+    log_flush_offset_checkpoint_interval_ms: int = _int(60_000)
     # fetches
     fetch_max_bytes: int = _int(57_671_680, least=1024)
     max_incremental_fetch_session_cache_slots: int = _int(1_000, least=0)
@@ -405,6 +405,7 @@ def _take_broker_id(changes: dict[str, Any]) -> None:
         )
 
 
+RETENTION_TIMES = ("log.retention.ms", "log.retention.minutes", "log.retention.hours")
 LISTENER_PREFIX = "listener.name."
 UNSECURED_KEY = "oncelog.oauthbearer.unsecured"
 FAULTS_SHOWN_MAX = 20
@@ -512,6 +513,8 @@ def parse_value(key: str, value: object) -> Any:
             raise ConfigInvalid(f"{key}={text!r}: expected a whole number") from None
         if not rule.least <= number <= rule.most:
             raise ConfigInvalid(f"{key}={text[:30]}: expected {rule.least} to {rule.most}")
+        if number == 0 and key in RETENTION_TIMES:
+            raise ConfigInvalid(f"{key} must be unlimited (-1) or, greater than or equal to 1")
         if rule.choices and str(number) not in rule.choices:
             raise ConfigInvalid(f"{key}={text[:30]}: expected one of {', '.join(rule.choices)}")
         return number

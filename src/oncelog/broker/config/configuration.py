@@ -9,6 +9,7 @@ from oncelog.broker.config.config import BrokerConfig, config_from, rules, text_
 from oncelog.broker.config.config_view import BrokerValues, broker_key_kind
 from oncelog.broker.config.dynamic_config import dynamic_fault
 from oncelog.broker.config.shutting_out import shutting_out, shutting_out_fault
+from oncelog.broker.config.unusable import unusable, unusable_fault
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.configs import BrokerKeys
 
@@ -41,14 +42,18 @@ class Configuration:
         """Take over what the metadata says was altered."""
         dynamic = metadata.dynamic_broker_configs(self.static.node_id)
         in_force = {key: value for key, value in dynamic.items() if key in rules() and rules()[key][1].is_dynamic}
-        passed_over = shutting_out(self.static, in_force)
-        for key in passed_over:
+        shut = shutting_out(self.static, in_force)
+        rest = {key: value for key, value in in_force.items() if key not in shut}
+        passed_over = dict.fromkeys(shut, "nobody could connect") | unusable(self.static, rest)
+        for key, why in passed_over.items():
             value = in_force.pop(key)
             if key not in self._passed_over:
-                way_out = f"`oncelog configs delete --broker {self.static.node_id} {key}` takes it away"
-                told = "%s=%s was set while the broker ran, and is passed over: nobody could connect; %s"
-                _log.warning(told, key, value, way_out)
-        self._passed_over = passed_over
+                own = metadata.broker_configs.get(str(self.static.node_id), {})
+                whose = self.static.node_id if key in own else "default"
+                way_out = f"`oncelog configs delete --broker {whose} {key}` takes it away"
+                told = "%s=%s was set while the broker ran, and is passed over: %s; %s"
+                _log.warning(told, key, value, why, way_out)
+        self._passed_over = list(passed_over)
         self.current, _ = config_from(in_force, base=self.static)
 
     def value(self, key: str) -> str | None:
@@ -72,4 +77,8 @@ class Configuration:
         )
 
     def _fault(self, name: str, value: str, is_default: bool) -> str | None:
-        return dynamic_fault(name, value, is_default) or shutting_out_fault(self.current, name, value)
+        return (
+            dynamic_fault(name, value, is_default)
+            or shutting_out_fault(self.current, name, value)
+            or unusable_fault(self.current, name, value)
+        )

@@ -29,7 +29,7 @@ def dynamic_fault(name: str, value: str, is_default: bool) -> str | None:
         return f"Cannot update these configs at default cluster level, broker id must be specified: [{name}]"
     kind = broker_key_kind(name)
     if known is None:
-        bounds = DYNAMIC_BOUNDS.get(name, (0, 2**63 - 1))
+        bounds = DYNAMIC_BOUNDS.get(name, (0, 2**31 - 1 if kind == "int" else 2**63 - 1))
         entry = ConfigKey(name, kind, "", least=bounds[0], most=bounds[1])
         return value_fault(entry, value.strip())
     rule = known[1]

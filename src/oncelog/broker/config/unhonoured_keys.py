@@ -130,13 +130,14 @@ _DYNAMIC = {
 }
 DYNAMIC_KINDS: dict[str, str] = {key: kind for kind, keys in _DYNAMIC.items() for key in keys.split()}
 _LONG_MAX = 2**63 - 1
+_DOUBLE_MAX = int(1.7976931348623157e308)
 # What the numbers among them may be, as Apache Kafka 4.3 answered; any other from 0 on.
 DYNAMIC_BOUNDS: dict[str, tuple[int, int]] = {
     "background.threads": (1, 1_000),
     "group.coordinator.cached.buffer.max.bytes": (524_288, 2**31 - 1),
     "log.cleaner.threads": (1, 1_000),
     "log.flush.interval.messages": (1, _LONG_MAX),
-    "log.flush.interval.ms": (-_LONG_MAX, _LONG_MAX),
+    "log.flush.interval.ms": (-_LONG_MAX - 1, _LONG_MAX),
     "log.local.retention.bytes": (-2, _LONG_MAX),
     "log.local.retention.ms": (-2, _LONG_MAX),
     "num.io.threads": (1, 1_000),
@@ -144,20 +145,29 @@ DYNAMIC_BOUNDS: dict[str, tuple[int, int]] = {
     "num.recovery.threads.per.data.dir": (1, 1_000),
     "num.replica.fetchers": (1, 1_000),
     "remote.fetch.max.wait.ms": (1, 2**31 - 1),
+    "remote.list.offsets.request.timeout.ms": (1, _LONG_MAX),
+    "remote.log.index.file.cache.total.size.bytes": (1, _LONG_MAX),
+    "remote.log.manager.copier.thread.pool.size": (1, 2**31 - 1),
+    "remote.log.manager.copy.max.bytes.per.second": (1, _LONG_MAX),
+    "remote.log.manager.expiration.thread.pool.size": (1, 2**31 - 1),
+    "remote.log.manager.fetch.max.bytes.per.second": (1, _LONG_MAX),
+    "remote.log.manager.follower.thread.pool.size": (1, 2**31 - 1),
+    "remote.log.reader.threads": (1, 2**31 - 1),
+    "sasl.kerberos.min.time.before.relogin": (-_LONG_MAX - 1, _LONG_MAX),
     "sasl.login.refresh.buffer.seconds": (-32_768, 32_767),
     "sasl.login.refresh.min.period.seconds": (-32_768, 32_767),
+    "share.coordinator.cached.buffer.max.bytes": (524_288, 2**31 - 1),
 }
 DYNAMIC_BOUNDS |= {
-    f"sasl.{name}": (-_LONG_MAX, _LONG_MAX)
+    f"sasl.{name}": (-_DOUBLE_MAX, _DOUBLE_MAX)
     for name in (
-        "kerberos.min.time.before.relogin",
         "kerberos.ticket.renew.jitter",
         "kerberos.ticket.renew.window.factor",
         "login.refresh.window.factor",
         "login.refresh.window.jitter",
     )
 }
-_ONE_BROKERS_FAMILIES = ("listener.", "sasl.", "ssl.", "principal.builder.")
+_ONE_BROKERS_FAMILIES = ("cordoned.log.dirs", "listener.", "sasl.", "ssl.", "principal.builder.")
 
 
 def is_of_one_broker(key: str) -> bool:

@@ -42,7 +42,7 @@ class Defaults:
     new_topic_id: Callable[[], bytes]
     topic_count_max: int = 20_000
     partition_count_max: int = 100_000
-    broker_value: Callable[[str], str | None] = lambda key: None
+    broker_value: Callable[[str], str | None] = lambda _: None
 
 
 def create_topic(metadata: ClusterMetadata, asked: CreatableTopic, defaults: Defaults) -> NewTopic | Refusal:
