@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from oncelog.cli.command import Settings, hint_for
+from oncelog.cli.key_names import each_once
 from oncelog.cli.output import EXIT_FAILURE, columns, error_name
 from oncelog.errors import KafkaError, RequestTimedOut
 
@@ -22,12 +23,13 @@ async def each_of(
     done: str,
     change: Callable[[str], Awaitable[Any]],
 ) -> None:
-    """Apply `change` to each name; rows say `done` or the error. `kind` heads the first column."""
+    """Apply `change` to each name; rows say `done`, a text that `change` returns, or the error. `kind` heads the first column."""
     rows: list[dict[str, Any]] = []
     for name in names:
         row: dict[str, Any] = {kind: name, "result": done, "error": None, "message": None}
         try:
-            await change(name)
+            if isinstance(told := await change(name), str):
+                row["result"] = told
         except KafkaError as error:
             row |= {"result": "failed", "error": error_name(error), "message": error.message}
         rows.append(row)
@@ -115,10 +117,11 @@ def name_missing(settings: Settings, errors: Mapping[str, KafkaError], kind: str
 
 def pairs_of(texts: Iterable[str], what: str) -> dict[str, str]:
     """`key=value` arguments. Raises a usage error."""
-    found = {}
+    found: dict[str, str] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise click.UsageError(f"{text!r}: {what} are written as key=value")
+        each_once((*found, key))
         found[key] = value
     return found

@@ -57,3 +57,42 @@ def test_what_keeps_more_is_not_asked_about(cli: Cli) -> None:
     cli("configs", "delete", "--topic", "configs-kept", "max.message.bytes")
     cli("configs", "delete", "--topic", "configs-kept", "retention.ms", status=2)
     assert values(cli, "--topic", "configs-kept") == {"retention.ms": "-1"}
+
+
+def test_what_was_not_set_is_not_said_to_be_deleted(cli: Cli) -> None:
+    cli.create("configs-unset")
+    cli("configs", "set", "--topic", "configs-unset", "max.message.bytes=2000", "-y")
+    rows = cli.json("configs", "delete", "--topic", "configs-unset", "segment.bytes", "max.message.bytes", "-y")
+    assert [row["result"] for row in rows] == ["was not set", "deleted"]
+    for which in ("1", "default"):
+        rows = cli.json("configs", "delete", "--broker", which, "message.max.bytes", "log.preallocate", "-y")
+        assert [row["result"] for row in rows] == ["was not set"] * 2
+    cli("configs", "set", "--broker", "default", "log.preallocate=true", "-y")
+    rows = cli.json("configs", "delete", "--broker", "default", "log.preallocate", "-y")
+    assert [row["result"] for row in rows] == ["deleted"]
+    rows = cli.json("configs", "delete", "--group", "configs-unset", "consumer.session.timeout.ms", "-y")
+    assert [row["result"] for row in rows] == ["was not set"]
+
+
+@pytest.mark.parametrize(
+    ("which", "key", "near"),
+    [
+        (("--topic", "configs-named"), "retention.m", "retention.ms"),
+        (("--broker", "default"), "mesage.max.bytes", "message.max.bytes"),
+        (("--broker", "1"), "mesage.max.bytes", "message.max.bytes"),
+        (("--group", "g"), "consumer.session.timeout", "consumer.session.timeout.ms"),
+    ],
+)
+def test_a_key_that_there_is_not_is_refused_with_the_nearest(
+    cli: Cli, which: tuple[str, str], key: str, near: str
+) -> None:
+    if which[1] == "configs-named":
+        cli.create("configs-named")
+    told = cli("configs", "delete", *which, key, "-y", status=1).stderr
+    assert f"config name: {key} (did you mean {near}?)" in told
+
+
+def test_a_key_is_given_once(cli: Cli) -> None:
+    for arguments in (("set", "retention.ms=1", "retention.ms=2"), ("delete", "retention.ms", "retention.ms")):
+        shown = cli("configs", arguments[0], "--topic", "t", *arguments[1:], "-y", status=2)
+        assert "retention.ms is given twice" in shown.stderr

@@ -33,3 +33,13 @@ def test_refusals(cli: Cli) -> None:
     assert cli.json("quotas", "set", "--user", "q", "no_such=1", "-y", status=1)["error"] == "INVALID_REQUEST"
     cli("quotas", "set", "--user", "q", "producer_byte_rate=fast", "-y", status=2)
     cli("quotas", "set", "producer_byte_rate=1", "-y", status=2)
+
+
+def test_what_was_not_set_is_not_said_to_be_deleted(cli: Cli) -> None:
+    cli("quotas", "set", "--user", "unset", "producer_byte_rate=1000", "-y")
+    rows = cli.json("quotas", "delete", "--user", "unset", "consumer_byte_rate", "producer_byte_rate", "-y")
+    assert [row["result"] for row in rows] == ["was not set", "deleted"]
+    for action, key in (("delete", "producer_byte_rat"), ("set", "producer_byte_rat=1")):
+        told = cli("quotas", action, "--user", "unset", key, "-y", status=1).stderr
+        assert "Unknown quota: producer_byte_rat (did you mean producer_byte_rate?)" in told
+    cli("quotas", "delete", "--user", "unset", "producer_byte_rate", "producer_byte_rate", "-y", status=2)

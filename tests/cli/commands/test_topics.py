@@ -31,7 +31,7 @@ def test_each_name_has_its_own_outcome(cli: Cli) -> None:
     rows = cli.json("topics", "create", "topics-there", "topics-new", "bad name", status=1)
     assert [row["result"] for row in rows] == ["failed", "created", "failed"]
     assert [row["error"] for row in rows] == ["TOPIC_ALREADY_EXISTS", None, "INVALID_TOPIC_EXCEPTION"]
-    assert cli.json("topics", "create", "topics-there", "--if-not-exists")[0]["result"] == "created"
+    assert cli.json("topics", "create", "topics-there", "--if-not-exists")[0]["result"] == "exists already"
 
 
 def test_a_dry_run_changes_nothing(cli: Cli) -> None:
@@ -112,3 +112,18 @@ def test_a_topic_that_is_not_there_hides_none_that_is(cli: Cli) -> None:
     assert "error: UNKNOWN_TOPIC_OR_PARTITION: topic 'topics-nosuch' (`oncelog topics list` shows" in shown.stderr
     assert cli.json("topics", "describe", "topics-nosuch", status=1)["error"] == "UNKNOWN_TOPIC_OR_PARTITION"
     cli("topics", "describe", "topics-nosuch", "topics-neither", status=1)
+
+
+def test_what_exists_is_not_said_to_be_created(cli: Cli) -> None:
+    cli.create("topics-existing")
+    rows = cli.json("topics", "create", "--if-not-exists", "topics-existing", "topics-fresh")
+    assert [row["result"] for row in rows] == ["exists already", "created"]
+
+
+def test_a_topic_that_is_not_there_has_a_row_for_programs(cli: Cli) -> None:
+    cli.create("topics-found")
+    rows = cli.json("topics", "describe", "topics-found", "topics-lost", status=1)
+    assert [(row["topic"], row["partition"], row["state"]) for row in rows] == [
+        ("topics-found", 0, "ok"),
+        ("topics-lost", None, "UNKNOWN_TOPIC_OR_PARTITION"),
+    ]

@@ -10,11 +10,15 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.shrinking import shrinking
+from oncelog.cli.key_names import NOT_SET, check_known, each_once
 from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.configs import ConfigResource
+from oncelog.client.admin.configs import ConfigResource, Configs
+from oncelog.errors import ErrorCode, KafkaError
+
+_INVALID = ErrorCode.INVALID_REQUEST  # as the broker says it of its own keys
 
 
 @click.group(cls=Group)
@@ -114,14 +118,13 @@ async def delete_configs(
     keys: tuple[str, ...],
 ) -> None:
     """Put keys back to their defaults. What lets the broker delete records that it keeps now is asked about."""
-    await _alter(settings, _resource(topic, broker, group, client_metrics), dict.fromkeys(keys))
+    resource = _resource(topic, broker, group, client_metrics)
+    await _alter(settings, resource, dict.fromkeys(each_once(keys)))
 
 
-async def _confirm_shrinking(
-    settings: Settings, admin: Admin, resource: ConfigResource, changes: dict[str, Any]
-) -> None:
+def _confirm_shrinking(settings: Settings, resource: ConfigResource, entries: Configs, changes: dict[str, Any]) -> None:
     """Ask where a change lets the broker delete what it keeps now. Raises Failed where it is not confirmed."""
-    found = shrinking(changes, (await admin.describe_configs([resource]))[resource])
+    found = shrinking(changes, entries)
     if found:
         whose = f"{resource.kind} {resource.name or 'default'}"
         settings.confirm(
@@ -129,14 +132,52 @@ async def _confirm_shrinking(
         )
 
 
+def _own_source(resource: ConfigResource) -> str:
+    """Where a value comes from that was set for this very one."""
+    if resource.kind == "broker":
+        return "dynamic broker" if resource.name else "dynamic default broker"
+    return {"topic": "dynamic topic", "group": "group"}.get(resource.kind, "client metrics")
+
+
+async def _check_known(admin: Admin, resource: ConfigResource, entries: Configs, changes: dict[str, Any]) -> None:
+    """Raises the broker's error, with the nearest name, for a key that there is not. A broker lists only what is set of keys
+    that it does not honour, and for all brokers only what is set: it is asked whether it would take such a key."""
+    known = set(entries)
+    if resource.kind == "broker":
+        for key in changes.keys() - known:
+            if changes[key] is None and not await _is_unknown_to_broker(admin, resource, key):
+                known.add(key)
+        if unknown := [key for key in changes if key not in known and changes[key] is None]:
+            check_known("broker config name", unknown, {*known, *await admin.describe_broker_configs()}, _INVALID)
+    elif entries:  # a subscription that there is not has none
+        check_known(f"{resource.kind} config name", changes, known, ErrorCode.INVALID_CONFIG)
+
+
+async def _is_unknown_to_broker(admin: Admin, resource: ConfigResource, key: str) -> bool:
+    try:
+        await admin.alter_configs({resource: {key: ""}}, validate_only=True)
+    except KafkaError as error:
+        return "Unknown broker config name" in (error.message or "")
+    return False
+
+
 async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str, Any]) -> None:
     async with open_admin(settings) as admin:
+        entries: Configs = {}
+        if None in changes.values() or (resource.kind in ("topic", "broker") and not settings.dry_run):
+            entries = (await admin.describe_configs([resource]))[resource]
+            await _check_known(admin, resource, entries, changes)
         if resource.kind in ("topic", "broker") and not settings.dry_run:
-            await _confirm_shrinking(settings, admin, resource, changes)
+            _confirm_shrinking(settings, resource, entries, changes)
         await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
-    result = "would be " * settings.dry_run
+    own = {key for key, entry in entries.items() if entry.source == _own_source(resource)}
+    would = "would be " * settings.dry_run
     rows = [
-        {"key": key, "value": value, "result": result + ("deleted" if value is None else "set")}
+        {
+            "key": key,
+            "value": value,
+            "result": would + "set" if value is not None else would + "deleted" if key in own else NOT_SET,
+        }
         for key, value in changes.items()
     ]
     settings.out.rows(columns("key", "value", "result"), rows)

@@ -9,11 +9,17 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
+from oncelog.cli.key_names import NOT_SET, check_known, each_once
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
 from oncelog.core.number_text import number
+from oncelog.errors import ErrorCode
 
 DEFAULT = "default"
+KNOWN = (
+    *("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"),
+    "connection_creation_rate",
+)
 
 
 @click.group(cls=Group)
@@ -101,21 +107,30 @@ async def delete_quotas(
     settings: Settings, user: str | None, client_id: str | None, ip: str | None, keys: tuple[str, ...]
 ) -> None:
     """Remove quotas."""
-    await _alter(settings, _wanted(user, client_id, ip), dict.fromkeys(keys))
+    await _alter(settings, _wanted(user, client_id, ip), dict.fromkeys(each_once(keys)))
 
 
 async def _alter(settings: Settings, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
+    check_known("quota", changes, KNOWN, ErrorCode.INVALID_REQUEST)
     if not settings.dry_run:
         whose = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity.items())
         what = ", ".join(
             f"delete {key}" if value is None else f"set {key} to {value:g}" for key, value in changes.items()
         )
         settings.confirm(f"{what} of {whose}", next((name for name in entity.values() if name), DEFAULT))
+    now: set[str] = set()
     async with open_admin(settings) as admin:
+        if None in changes.values():
+            found = await admin.describe_client_quotas(entity, strict=True)
+            now = {key for each in found if each.entity == entity for key in each.values}
         await admin.alter_client_quotas(entity, changes, validate_only=settings.dry_run)
-    result = "would be " * settings.dry_run
+    would = "would be " * settings.dry_run
     rows = [
-        {"quota": key, "value": value, "result": result + ("deleted" if value is None else "set")}
+        {
+            "quota": key,
+            "value": value,
+            "result": would + "set" if value is not None else would + "deleted" if key in now else NOT_SET,
+        }
         for key, value in changes.items()
     ]
     settings.out.rows(columns("quota", "value", "result"), rows)

@@ -12,7 +12,7 @@ from oncelog.cli.durations import record_time_from_text
 from oncelog.cli.hidden import TOPICS, none_that_may_be_seen, nothing_seen
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.outcomes import each_of, found_of, name_missing, pairs_of, refused
-from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted
+from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted, error_name
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
@@ -91,6 +91,9 @@ async def describe_topics(ctx: click.Context, names: tuple[str, ...]) -> None:
         row["topic_id"] = found[topic].topic_id.hex()
         row["state"] = "unreadable" if at in unreadable else "offline" if view.is_offline else "ok"
         rows.append({**row, **bounds.get(at, NO_BOUNDS)})
+    if settings.output not in ("table", "wide"):  # a program reads what is printed, and no note beside it
+        nothing = dict.fromkeys(("partition", "leader", "leader_epoch", "replicas", "in_sync", "topic_id"))
+        rows += [{"topic": name, **nothing, "state": error_name(error), **NO_BOUNDS} for name, error in missing.items()]
     shown = ["topic", "partition", "leader", "log_start", "last_stable_offset", "high_watermark", "blocked"]
     settings.out.rows(columns(*shown, wide=["leader_epoch", "replicas", "in_sync", "topic_id", "state"]), rows)
     name_offline(settings, found.values(), unreadable)
@@ -150,10 +153,12 @@ async def create_topics(
     async with open_admin(settings) as admin:
         known = await admin.list_topics(include_internal=True) if if_not_exists else {}
 
-        async def create(name: str) -> None:
-            if name not in known:
-                topic = NewTopic(name, partitions or -1, replication_factor or -1, values)
-                await admin.create_topics([topic], validate_only=settings.dry_run)
+        async def create(name: str) -> str | None:
+            if name in known:
+                return "exists already"
+            topic = NewTopic(name, partitions or -1, replication_factor or -1, values)
+            await admin.create_topics([topic], validate_only=settings.dry_run)
+            return None
 
         await each_of(settings, "topic", names, "would be created" if settings.dry_run else "created", create)
 
