@@ -49,3 +49,8 @@ def test_a_moment_survives_the_way_out_and_in(timestamp_ms: int) -> None:
 @given(st.integers())
 def test_no_timestamp_breaks_the_display(timestamp_ms: int) -> None:
     assert moment_text(timestamp_ms)
+
+
+def test_what_is_no_moment_is_told_how_one_is_written() -> None:
+    with pytest.raises(ValueError, match=r"^a moment is written as 2026-01-31 or"):
+        moment_from_text("x")

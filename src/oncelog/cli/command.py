@@ -28,6 +28,7 @@ from oncelog.wire.schema import InvalidField
 NOBODY_READS = "send it somewhere: `> FILE`, or `> /dev/null` where nobody wants it"
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_DEFAULT_MS = 30_000
+_NO_SUCH_BROKER = re.compile(r"broker \d+ is not known")
 _SILENT = re.compile(r"no connection to (\S+) within")
 
 
@@ -111,7 +112,10 @@ def _store(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         return
     if param.name == "properties":
         try:
-            settings.properties.update(property_from_text(text) for text in value)
+            for key, text in map(property_from_text, value):
+                if key in settings.properties:
+                    raise click.BadParameter(f"{key} is given twice", ctx, param)
+                settings.properties[key] = text
         except ConfigurationError as error:
             raise click.BadParameter(str(error), ctx, param) from error
     elif value == 0 and param.type is DURATION:
@@ -279,6 +283,8 @@ def hint_for(error: BaseException, settings: Settings) -> str:
     if silent := _SILENT.search(str(error)):
         return f"the broker at {silent[1]} does not answer, which others may do: does it run?"
     describe = f"`{settings.repair('topics', 'describe')} TOPIC`"
+    if _NO_SUCH_BROKER.search(str(error)):
+        return f"is its id right? {describe} names the brokers that lead partitions"
     hints = {
         "TimeoutError": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
         "ConnectionRefusedError": f"no broker listens at {where}: give another with -b HOST:PORT",
@@ -286,6 +292,8 @@ def hint_for(error: BaseException, settings: Settings) -> str:
         "RequestTimedOut": f"is a broker listening at {where}? give another with -b HOST:PORT, or more time with --timeout",
         "KafkaStorage": f"its disk failed or a batch is damaged; the broker's log says why, and {describe} where",
         "CorruptRecord": f"read on behind it with --from OFFSET; the broker's log says why, and {describe} where",
+        "SecurityDisabled": "start it with authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer, "
+        "or by what `oncelog secure` writes",
         "LeaderNotAvailable": f"{describe} names the partitions that no broker serves now",
         "UnknownTopicOrPartition": "`oncelog topics list` shows what is there",
         "TransactionalIdNotFound": "`oncelog transactions list` shows the known ids",

@@ -57,7 +57,10 @@ def moment_from_text(text: str) -> int:
     """Milliseconds since 1970 of an ISO 8601 moment (UTC where it names no zone) or a number. Raises ValueError."""
     if re.fullmatch(r"\d+", text):
         return int(text)
-    moment = datetime.fromisoformat(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError("a moment is written as 2026-01-31 or 2026-01-31T12:00:00Z") from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return (moment - _BEGINNING) // timedelta(milliseconds=1)

@@ -87,3 +87,21 @@ def test_a_bad_principal_and_a_broker_without_authorizer(guarded: Cli, cli: Cli)
     rule = ("--topic", "t", "--operation", "read", "--principal")
     assert guarded.json("acls", "add", *rule, "nobody", status=1)["error"] == "INVALID_REQUEST"
     assert cli.json("acls", "list", status=1)["error"] == "SECURITY_DISABLED"
+
+
+@pytest.mark.parametrize("host", ["localhost", "10.0.0.0/8", "10.0.0.*", ""])
+def test_a_rule_for_a_host_that_no_client_has_is_refused(guarded: Cli, host: str) -> None:
+    rule = ("acls", "add", "--topic", "t", "--principal", "User:a", "--operation", "read", "--host")
+    assert f"--host {host}: an address, such as 10.0.0.1, or '*'" in guarded(*rule, host, status=2).stderr
+    guarded(*rule, "::1", "--dry-run")
+
+
+def test_an_operation_that_there_is_not_removes_nothing(guarded: Cli) -> None:
+    told = guarded("acls", "remove", "--topic", "t", "--operation", "fly", "--yes", status=2).stderr
+    assert "--operation fly: one of all, alter," in told
+    assert "(str)" not in told
+
+
+def test_how_an_authorizer_is_turned_on_is_said(cli: Cli) -> None:
+    told = cli("acls", "list", status=1).stderr
+    assert "No Authorizer is configured. (start it with authorizer.class.name=org.apache.kafka.metadata" in told

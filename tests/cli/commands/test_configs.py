@@ -45,6 +45,7 @@ def test_one_thing_at_a_time(cli: Cli, which: tuple[str, ...]) -> None:
 def test_what_lets_records_be_deleted_is_asked_about(cli: Cli, change: str) -> None:
     if "configs-asked" not in {row["topic"] for row in cli.json("topics", "list")}:
         cli.create("configs-asked")
+        cli("produce", "configs-asked", stdin="kept\n")
     key = change.split("=")[0]
     refused = cli("configs", "set", "--topic", "configs-asked", change, status=2)
     assert f"may delete records of topic configs-asked for good: {key}: " in refused.stderr
@@ -53,6 +54,7 @@ def test_what_lets_records_be_deleted_is_asked_about(cli: Cli, change: str) -> N
 
 def test_what_keeps_more_is_not_asked_about(cli: Cli) -> None:
     cli.create("configs-kept")
+    cli("produce", "configs-kept", stdin="kept\n")
     cli("configs", "set", "--topic", "configs-kept", "retention.ms=-1", "max.message.bytes=2000")
     cli("configs", "delete", "--topic", "configs-kept", "max.message.bytes")
     cli("configs", "delete", "--topic", "configs-kept", "retention.ms", status=2)
@@ -96,3 +98,13 @@ def test_a_key_is_given_once(cli: Cli) -> None:
     for arguments in (("set", "retention.ms=1", "retention.ms=2"), ("delete", "retention.ms", "retention.ms")):
         shown = cli("configs", arguments[0], "--topic", "t", *arguments[1:], "-y", status=2)
         assert "retention.ms is given twice" in shown.stderr
+
+
+def test_where_nothing_is_kept_nothing_is_asked_about(cli: Cli) -> None:
+    cli.create("configs-empty")
+    assert "may delete" not in cli("configs", "set", "--topic", "configs-empty", "retention.ms=1000").stderr
+
+
+def test_a_broker_that_there_is_not(cli: Cli) -> None:
+    told = cli("configs", "describe", "--broker", "7", status=1).stderr
+    assert "broker 7 is not known (is its id right? `oncelog" in told

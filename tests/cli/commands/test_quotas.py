@@ -43,3 +43,9 @@ def test_what_was_not_set_is_not_said_to_be_deleted(cli: Cli) -> None:
         told = cli("quotas", action, "--user", "unset", key, "-y", status=1).stderr
         assert "Unknown quota: producer_byte_rat (did you mean producer_byte_rate?)" in told
     cli("quotas", "delete", "--user", "unset", "producer_byte_rate", "producer_byte_rate", "-y", status=2)
+
+
+def test_a_quota_is_finite(cli: Cli) -> None:
+    for text in ("nan", "inf"):
+        told = cli("quotas", "set", "--user", "u", f"producer_byte_rate={text}", "-y", status=2).stderr
+        assert f"producer_byte_rate={text}: a quota is a number" in told

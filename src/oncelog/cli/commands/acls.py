@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from ipaddress import ip_address
 from typing import Any
 
 import click
@@ -76,6 +77,16 @@ def _check_operations(kind: str, operations: tuple[str, ...]) -> None:
             raise click.UsageError(f"a {kind} has no operation {operation!r}: it has {known}")
 
 
+def _check_host(host: str) -> None:
+    """Clients are told apart by their address: a rule for anything else would be one for nobody, and look like protection."""
+    try:
+        if host != "*":
+            ip_address(host)
+    except ValueError:
+        told = "an address, such as 10.0.0.1, or '*' (rules know no names and no networks)"
+        raise click.UsageError(f"--host {host}: {told}") from None
+
+
 def _check_principal(principal: str) -> None:
     """As the broker does. Raises InvalidRequest."""
     kind, colon, _ = principal.partition(":")
@@ -137,6 +148,7 @@ async def add_acls(
     if resource is None:
         raise click.UsageError("say of what: --topic, --group, --transactional-id or --cluster")
     _check_operations(resource[0], operations)
+    _check_host(host)
     permission, pattern = "deny" if deny else "allow", "prefixed" if prefixed else "literal"
     made = [Acl(*resource, principal, operation, permission, pattern, host) for operation in operations]
     async with open_admin(settings) as admin:
@@ -168,6 +180,8 @@ async def remove_acls(
     resource = _resource(topic, group, transactional_id, cluster)
     if resource is None and principal is None:
         raise click.UsageError("say which: a resource (--topic ...), or --principal")
+    if operation.lower() not in OPERATIONS | {ANY}:
+        raise click.UsageError(f"--operation {operation}: one of {', '.join(sorted(OPERATIONS))}")
     kind, name = resource or (ANY, None)
     pattern = ANY if resource is None else "prefixed" if prefixed else "literal"
     wanted = AclFilter(kind, name, principal, operation, pattern_type=pattern)

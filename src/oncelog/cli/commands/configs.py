@@ -10,6 +10,7 @@ import click
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.shrinking import shrinking
+from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.key_names import NOT_SET, check_known, each_once
 from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import pairs_of
@@ -17,6 +18,7 @@ from oncelog.cli.output import columns
 from oncelog.client.admin.admin import Admin
 from oncelog.client.admin.configs import ConfigResource, Configs
 from oncelog.errors import ErrorCode, KafkaError
+from oncelog.types import TopicPartition
 
 _INVALID = ErrorCode.INVALID_REQUEST  # as the broker says it of its own keys
 
@@ -122,10 +124,20 @@ async def delete_configs(
     await _alter(settings, resource, dict.fromkeys(each_once(keys)))
 
 
-def _confirm_shrinking(settings: Settings, resource: ConfigResource, entries: Configs, changes: dict[str, Any]) -> None:
+async def _is_empty(admin: Admin, topic: str) -> bool:
+    """Whether a topic keeps no record now; what cannot be looked at may have some."""
+    partitions = [TopicPartition(topic, index) for index in (await admin.describe_topics([topic]))[topic].partitions]
+    unreadable: dict[TopicPartition, KafkaError] = {}
+    bounds = await partition_bounds(admin, partitions, unreadable=unreadable)
+    return not unreadable and all(each["log_start"] == each["high_watermark"] for each in bounds.values())
+
+
+async def _confirm_shrinking(
+    settings: Settings, admin: Admin, resource: ConfigResource, entries: Configs, changes: dict[str, Any]
+) -> None:
     """Ask where a change lets the broker delete what it keeps now. Raises Failed where it is not confirmed."""
     found = shrinking(changes, entries)
-    if found:
+    if found and not (resource.kind == "topic" and await _is_empty(admin, resource.name)):
         whose = f"{resource.kind} {resource.name or 'default'}"
         settings.confirm(
             f"the broker may delete records of {whose} for good: {'; '.join(found)}", resource.name or "default"
@@ -168,7 +180,7 @@ async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str
             entries = (await admin.describe_configs([resource]))[resource]
             await _check_known(admin, resource, entries, changes)
         if resource.kind in ("topic", "broker") and not settings.dry_run:
-            _confirm_shrinking(settings, resource, entries, changes)
+            await _confirm_shrinking(settings, admin, resource, entries, changes)
         await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
     own = {key for key, entry in entries.items() if entry.source == _own_source(resource)}
     would = "would be " * settings.dry_run

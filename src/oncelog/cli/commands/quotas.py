@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import isfinite
 from typing import Any
 
 import click
@@ -96,6 +97,8 @@ async def set_quotas(
             wanted[key] = number(text)
         except ValueError:
             raise click.UsageError(f"{key}={text}: a quota is a number") from None
+        if not isfinite(wanted[key] or 0):
+            raise click.UsageError(f"{key}={text}: a quota is a number")
     await _alter(settings, _wanted(user, client_id, ip), wanted)
 
 

@@ -82,11 +82,14 @@ def _fault(binding: AclBinding) -> str | None:
         return f"Invalid pattern type {PatternType(binding.pattern_type).name}"
     if binding.resource_type == ResourceType.ANY:
         return "Invalid resource type ANY"
-    if not all(binding.principal.partition(":")[:2]):
+    kind, colon, _ = binding.principal.partition(":")
+    if not colon:
         return (
             f"Could not parse principal from `{binding.principal}` "
             "(no colon is present separating the principal type from the principal name)"
         )
+    if not kind:
+        return f"Could not parse principal from `{binding.principal}` (nothing is before the colon)"
     if binding.operation == Operation.ANY:
         return "Invalid operation type ANY"
     if binding.permission_type == Permission.ANY:
