@@ -441,7 +441,23 @@ def test_rows_without_a_key_column_share_a_partition(world):
 @each_world
 @pytest.mark.parametrize("partition", [-1, 3])
 def test_partitions_that_do_not_exist_are_refused(world, partition):
-    columns = [pa.array([b"a"]), pa.array([partition], pa.int32())]
+    columns = [pa.array([b"a"] * 3), pa.array([None, partition, 7], pa.int32())]
     arrow_batch = pa.RecordBatch.from_arrays(columns, names=["value", "partition"])
-    with pytest.raises(ValueError, match="outside"):
+    with pytest.raises(ValueError, match=rf"row 1 of 3 names partition {partition}, outside 0\.\.2"):
         world.arrow_records.rows_by_partition(arrow_batch, 3, keyless_partition=0)
+
+
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+@each_world
+@pytest.mark.parametrize(("wrong", "says"), [(None, "is null"), ({"key": None, "value": b"v"}, "has a null key")])
+def test_the_row_of_a_wrong_header_is_named(world, wrong, says):
+    good = {"key": "k", "value": None}
+    columns = [pa.array([b"a"] * 5), pa.array([[wrong], None, [good, good], [good, wrong], []], HEADERS)]
+    whole = pa.RecordBatch.from_arrays(columns, names=["value", "headers"])
+    for arrow_batch, row, count in ((whole, 0, 5), (whole.slice(1), 2, 4)):
+        with pytest.raises(ValueError, match=f"^row {row} of {count}: a record header {says}"):
+            encode(world, arrow_batch)
+    for arrow_batch in (whole.slice(1, 2), whole.slice(4)):
+        assert encode(world, arrow_batch), "what a slice leaves out is not looked at"

@@ -182,7 +182,11 @@ def rows_by_partition(
         partitions = pc.coalesce(batch.column("partition").cast(pa.int32()), partitions)
     bounds = pc.min_max(partitions)
     if batch.num_rows and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < partition_count:
-        raise ValueError(f"a row names a partition outside 0..{partition_count - 1}")
+        outside = pc.or_(pc.less(partitions, 0), pc.greater_equal(partitions, partition_count))
+        row = pc.index(outside, True).as_py()
+        raise ValueError(
+            f"row {row} of {batch.num_rows} names partition {partitions[row].as_py()}, outside 0..{partition_count - 1}"
+        )
     order = pc.array_sort_indices(partitions)  # stable, so rows keep their order within a partition
     chosen = []
     start = 0
@@ -297,10 +301,20 @@ def _row_encoder(batch: pa.RecordBatch, timestamp_ms: int, rows: pa.Array | None
     if "headers" in names and batch.column("headers").type != pa.null():
         headers = batch.column("headers").cast(pa.list_(_header_type()))
         structs = headers.values
-        if structs.null_count:
-            raise ValueError("a record header is null")
+        _check_headers(headers)
         encoder.set_headers(_bytes_column(headers), _bytes_column(structs.field(0)), _bytes_column(structs.field(1)))
     return encoder
+
+
+def _check_headers(headers: pa.ListArray) -> None:
+    """Raise ValueError for one that has no key, with its row."""
+    import pyarrow.compute as pc
+
+    flat = headers.flatten()
+    for each, what in ((flat, "is null"), (pc.struct_field(flat, [0]), "has a null key")):
+        if each.null_count:
+            row = pc.list_parent_indices(headers)[pc.index(each.is_null(), True).as_py()].as_py()
+            raise ValueError(f"row {row} of {len(headers)}: a record header {what}")
 
 
 def _row_indexes(rows: pa.Array, row_count: int) -> memoryview[int]:

@@ -43,7 +43,8 @@ class StrictBroker(ScriptedBroker):
         self.batches += 1
         batch = RecordBatch(data)
         if len(data) > self.bytes_max:
-            return PartitionProduceResponse(index=partition, error_code=E.MESSAGE_TOO_LARGE)
+            told = f"the topic takes {self.bytes_max}"
+            return PartitionProduceResponse(index=partition, error_code=E.MESSAGE_TOO_LARGE, error_message=told)
         bad = [n for n, record in enumerate(batch.records()) if record.value.startswith(BAD)]
         if bad:
             named = [BatchIndexAndErrorMessage(batch_index=n, batch_index_error_message=f"no {n}") for n in bad]
@@ -102,7 +103,8 @@ def test_what_is_refused_says_which_it_was():
             large = await p.send("t", bytes(5000), partition=0)
             await p.send("t", b"fine", partition=0)
             with pytest.raises(
-                errors.RecordTooLarge, match=r"a record of about 50\d\d bytes .* t-0 takes .max.message.b"
+                errors.RecordTooLarge,
+                match=r"about 50\d\d bytes .* t-0 takes .max.message.bytes.: the topic takes 1000",
             ):
                 await large
             bad = [await p.send("t", value, partition=0) for value in (b"fine", BAD, BAD + b"2")]
