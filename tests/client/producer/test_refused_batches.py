@@ -6,8 +6,9 @@ import random
 import pytest
 from evidence.world.client import CUT, ScriptedBroker, producer, run
 
-from oncelog import errors
+from oncelog import errors, sync
 from oncelog.errors import ErrorCode
+from oncelog.testing import TestBroker
 from oncelog.wire.api import ApiKey
 from oncelog.wire.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -225,3 +226,22 @@ def test_rows_of_arrow_are_split_and_their_sizes_checked():
         assert broker.stored(1) == []
 
     run(work)
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "says"),
+    [
+        (3 << 20, r"takes \(max.message.bytes\): the batch has 31\d{5} bytes, the topic takes 2097152"),
+        (3 << 19, r"takes \(segment.bytes\): the batch has 15\d{5} bytes, a segment takes 1048576"),
+    ],
+)
+def test_our_broker_tells_both_numbers(size_bytes, says):
+    """The error named the limit, and not how far beyond it the record was."""
+    configs = {"max.message.bytes": str(2 << 20), "segment.bytes": str(1 << 20)}
+    with TestBroker() as broker, sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics({"t": {"partitions": 1, "configs": configs}})
+        with (
+            sync.Producer(bootstrap_servers=broker.bootstrap_servers, max_request_size=8 << 20) as sender,
+            pytest.raises((errors.RecordTooLarge, errors.RecordBatchTooLarge), match=says),
+        ):
+            sender.send_and_wait("t", bytes(size_bytes))

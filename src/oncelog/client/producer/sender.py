@@ -570,7 +570,8 @@ def _refusal(batch: ProducerBatch, result: PartitionProduceResponse, named: dict
     if result.error_code in TOO_LARGE:
         size = batch.size_bytes
         said = f": {result.error_message}" if result.error_message else ""  # Apache Kafka says nothing
-        return f"a record of about {size} bytes is larger than {batch.topic_partition} takes (max.message.bytes){said}"
+        limit = "max.message.bytes" if result.error_code == ErrorCode.MESSAGE_TOO_LARGE else "segment.bytes"
+        return f"a record of about {size} bytes is larger than {batch.topic_partition} takes ({limit}){said}"
     said = result.error_message or f"{batch.record_count} records for {batch.topic_partition} were refused"
     return "; ".join([said] + [f"record {index}: {text}" for index, text in named.items()])
 

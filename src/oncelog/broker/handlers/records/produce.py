@@ -117,7 +117,9 @@ class _Produce:
             if outcome.found_in_log:
                 part.response.log_start_offset = partition.rules.log_start_offset
         elif outcome.batch.size_bytes > partition.log.config.segment_bytes:
-            _refuse(part, ErrorCode.RECORD_LIST_TOO_LARGE, "the batch is larger than a segment of the log")
+            size_bytes, segment_bytes = outcome.batch.size_bytes, partition.log.config.segment_bytes
+            told = f"the batch has {size_bytes} bytes, a segment takes {segment_bytes}"
+            _refuse(part, ErrorCode.RECORD_LIST_TOO_LARGE, told)
         else:
             part.batch = outcome.batch
             part.produced_size_bytes = outcome.produced_size_bytes
