@@ -79,7 +79,7 @@ def broker_config(options: FaultOptions) -> dict[str, Any]:
         "oncelog.journal.max.bytes": 16 * journal.SEGMENT_SIZE_BYTES,
         "log.flush.offset.checkpoint.interval.ms": 1500,
         "log.index.interval.bytes": 200,
-        "log.roll.ms": options.log_roll_ms,
+        **({"log.roll.ms": options.log_roll_ms} if options.log_roll_ms > 0 else {}),
         "group.min.session.timeout.ms": 500,
         "group.consumer.session.timeout.ms": 2000,
         "group.consumer.min.session.timeout.ms": 1000,
