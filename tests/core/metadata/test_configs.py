@@ -193,3 +193,17 @@ def test_a_topics_lags_are_looked_at_together_whichever_is_changed(metadata):
     for change in (Change(most, DELETE, None), Change("retention.ms", SET, "7")):
         refused = incremental_changes(metadata, TOPIC_RESOURCE, "t", [change], with_default)
         assert isinstance(refused, Refusal) == (change.name == most)
+
+
+def test_what_a_group_and_a_subscription_refuse_as_apache_kafka_does(metadata):
+    for value in ("Earliest", "LATEST", "none"):
+        refused = altered(metadata, GROUP_RESOURCE, "g", ("share.auto.offset.reset", SET, value))
+        assert refused[0] == E.INVALID_CONFIG
+    for value in ("earliest", "by_duration:PT1H"):
+        assert altered(metadata, GROUP_RESOURCE, "g", ("share.auto.offset.reset", SET, value))
+    for key in ("match", "metrics"):
+        told = E.INVALID_CONFIG, f"Configuration '{key}' values must not be empty."
+        for value in (",", "client_id=a,"):
+            assert altered(metadata, CLIENT_METRICS_RESOURCE, "m", (key, SET, value)) == told
+    refused = altered(metadata, CLIENT_METRICS_RESOURCE, "m", ("interval.ms", SET, str(-(2**31))))
+    assert refused[0] == E.INVALID_REQUEST

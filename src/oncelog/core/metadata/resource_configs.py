@@ -48,7 +48,7 @@ _GROUP = (
 GROUP_CONFIGS: dict[str, ConfigKey] = {config.name: config for config in _GROUP}
 
 _METRICS = (
-    ConfigKey("interval.ms", "int", "300000", least=-_INT_MAX, most=_INT_MAX),
+    ConfigKey("interval.ms", "int", "300000", least=-_INT_MAX - 1, most=_INT_MAX),
     ConfigKey("match", "list", ""),
     ConfigKey("metrics", "list", ""),
 )
@@ -94,7 +94,7 @@ def group_refusal(name: str, value: str, broker_value: Callable[[str], str | Non
         if high is not None and int(value) > int(high):
             fault = f"{name} must be less than or equal to {_STANDBYS_MAX}"
     elif fault is None and name == "share.auto.offset.reset":
-        fault = _reset_fault(value.strip().lower())
+        fault = _reset_fault(value.strip())
     return Refusal(ErrorCode.INVALID_CONFIG, fault) if fault else None
 
 
@@ -130,6 +130,8 @@ def client_metrics_refusal(name: str, value: str) -> Refusal | None:
     if config is None:
         return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {name}")
     fault = value_fault(config, value.strip())
+    if fault is None and config.kind == "list" and value.strip() and not all(map(str.strip, value.split(","))):
+        fault = f"Configuration '{name}' values must not be empty."
     if fault:
         return Refusal(ErrorCode.INVALID_CONFIG, fault)
     if name == "interval.ms" and not _INTERVAL_MS_MIN <= int(value) <= _INTERVAL_MS_MAX:
