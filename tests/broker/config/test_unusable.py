@@ -67,6 +67,11 @@ def test_a_key_takes_what_apache_kafka_takes(key, refused, taken):
     assert not any(dynamic_fault(key, value, True) for value in taken)
 
 
+def test_the_migration_policy_is_in_any_letters():
+    config, _ = config_from({"group.consumer.migration.policy": "UPGRADE"})
+    assert config.group_consumer_migration_policy == "upgrade"
+
+
 def test_nothing_is_kept_for_no_time_at_a_start_either():
     for key in ("log.retention.ms", "log.retention.minutes", "log.retention.hours", "log.roll.ms", "log.roll.hours"):
         with pytest.raises(ConfigInvalid, match=key.replace(".", r"\.")):

@@ -118,6 +118,8 @@ def test_what_exists_is_not_said_to_be_created(cli: Cli) -> None:
     cli.create("topics-existing")
     rows = cli.json("topics", "create", "--if-not-exists", "topics-existing", "topics-fresh")
     assert [row["result"] for row in rows] == ["exists already", "created"]
+    rows = cli.json("topics", "create", "--if-not-exists", "topics-twice", "topics-twice")
+    assert [row["result"] for row in rows] == ["created", "exists already"]
 
 
 def test_a_topic_that_is_not_there_has_a_row_for_programs(cli: Cli) -> None:

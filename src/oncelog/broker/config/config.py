@@ -522,6 +522,8 @@ def parse_value(key: str, value: object) -> Any:
         addresses_with_counts(text)
     if key == "super.users":
         _check_super_users(text)
+    if key == "group.consumer.migration.policy":
+        text = text.lower()  # Kafka's names of it are in any letters
     if rule.choices and text not in rule.choices:
         choices = ", ".join(choice or "nothing" for choice in rule.choices)
         gone = "; Kafka 4 took that class away as well" if text == FORMER_AUTHORIZER else ""

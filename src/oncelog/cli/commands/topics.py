@@ -20,7 +20,7 @@ from oncelog.client.admin.topics import NewTopic
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.offset_lookup import FoundOffset
 from oncelog.client.cluster.view import TopicView
-from oncelog.errors import ErrorCode, KafkaError, error_for
+from oncelog.errors import ErrorCode, KafkaError, TopicExists, error_for
 from oncelog.types import TopicPartition
 
 OWN_FEATURES = "oncelog."
@@ -157,7 +157,12 @@ async def create_topics(
             if name in known:
                 return "exists already"
             topic = NewTopic(name, partitions or -1, replication_factor or -1, values)
-            await admin.create_topics([topic], validate_only=settings.dry_run)
+            try:
+                await admin.create_topics([topic], validate_only=settings.dry_run)
+            except TopicExists:  # somebody else made it meanwhile, or it is named twice
+                if not if_not_exists:
+                    raise
+                return "exists already"
             return None
 
         await each_of(settings, "topic", names, "would be created" if settings.dry_run else "created", create)
