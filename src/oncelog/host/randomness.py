@@ -23,7 +23,7 @@ class Random(Protocol):
 
 
 class RealRandom:
-    """The operating system's randomness for ids, a fast generator for jitter."""
+    """The operating system's randomness: whoever seeds Python's own generator draws the same with us beside it as without."""
 
     def token_bytes(self, count: int) -> bytes:
         """`count` random bytes."""
@@ -33,7 +33,7 @@ class RealRandom:
         """A number between `low` and `high`."""
         import random  # a start draws bytes only
 
-        return random.uniform(low, high)
+        return random.SystemRandom().uniform(low, high)
 
     def below(self, bound: int) -> int:
         """An integer in 0..bound-1."""

@@ -153,9 +153,10 @@ def test_subscriptions_outlive_a_restart_and_their_removal_is_heard(tmp_path):
 def test_a_pattern_that_cannot_be_read_is_refused(tmp_path):
     async def work():
         async with broker_and_client(tmp_path) as (_, client):
-            for match in ("client_id=(", "client_id", "client_id=", "who=a", "client_id=a=b", "client_id=(?=a)"):
+            unreadable = "client_id=(", "client_id", "client_id=", "who=a", "client_id=a=b", "client_id=(?=a)"
+            for match in (*unreadable, "client_id=a==,"):
                 assert await subscribe(client, match=match) is E.INVALID_CONFIG, match
-            assert await subscribe(client, match="client_id=a==,") is E.NONE
+            assert await subscribe(client, match="client_id=a==") is E.NONE
 
     run(work())
 

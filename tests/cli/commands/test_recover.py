@@ -57,7 +57,9 @@ def test_decided_and_orphaned(cli: Cli, url: str) -> None:
 
 def test_a_broker_that_stands_still_is_given_up_soon(cli: Cli, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not after the whole --timeout, neither by the look in front nor by the recovery itself."""
-    Query(cli, url, "recover-still").attempt("0", 0, b"open")  # else there is no topic of transactions, and no look at it
+    Query(cli, url, "recover-still").attempt(
+        "0", 0, b"open"
+    )  # else there is no topic of transactions, and no look at it
     monkeypatch.setattr(clients, "CONNECT_TIMEOUT_MS", 1_000)
     with one_more_that_stands_still(coordinates=[f"still.{PROBE_ID}"]):
         told = cli("recover", "--prefix", "still", "-y", status=1).stderr
