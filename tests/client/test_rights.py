@@ -16,6 +16,7 @@ from oncelog.testing import TestBroker
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:admin",
+    "transaction.two.phase.commit.enable": True,
 }
 READING: dict[str, Any] = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1000}
 OPEN, SECRET = TopicPartition("open", 0), TopicPartition("secret", 0)
@@ -57,6 +58,7 @@ def broker() -> Iterator[TestBroker]:
                 [rule("topic", "open", "all"), rule("topic", "seen", "describe"), rule("topic", "his", "write")]
             )
             admin.create_acls([rule("group", "classic", "all"), rule("group", "new", "all")])
+            admin.create_acls([rule("transactional-id", "written", "write")])
             admin.create_acls([rule("transactional-id", "his", "all"), Acl("topic", "seen", "User:eve", "describe")])
         with sync.Producer(**found.client_options("admin")) as producer:
             for topic in ("open", "secret", "seen"):
@@ -254,6 +256,14 @@ def test_transactions_are_refused_at_once(broker: TestBroker, level: int, way: s
 
         ends(lambda: commits("theirs", OPEN), errors.GroupAuthorization, NOT_HIS)
         ends(lambda: commits("classic", SECRET), errors.TopicAuthorization, READ_SECRET)
+
+
+def test_an_id_whose_transactions_are_prepared_needs_two_rights(broker: TestBroker) -> None:
+    with sync.Admin(**broker.client_options("admin")) as admin:
+        admin.update_features({"transaction.version": 3}, upgrade_type="upgrade")
+    prepares: dict[str, Any] = {"transactional_id": "written", "transaction_two_phase_commit_enable": True}
+    both = r"right to write and two-phase-commit transactional id 'written' .* --operation write --operation two-phase-commit$"
+    ends(producer(broker, **prepares).start, errors.TransactionalIdAuthorization, both)
 
 
 def test_processing_ends_at_once(broker: TestBroker) -> None:

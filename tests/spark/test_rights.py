@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from oncelog.errors import ClusterAuthorization, KafkaError, TopicAuthorization, UnknownTopicOrPartition
-from oncelog.spark.rights import rights_named
+from oncelog.errors import (
+    ClusterAuthorization,
+    KafkaError,
+    TopicAuthorization,
+    TransactionalIdAuthorization,
+    UnknownTopicOrPartition,
+)
+from oncelog.spark.rights import right_to_ids_named, rights_named
 
 
 def told(error: KafkaError, operation: str = "read", topics: tuple[str, ...] = ("a", "b")) -> str:
@@ -39,3 +45,20 @@ def test_a_right_that_comes_with_the_one_that_is_needed_is_not_asked_for_by_itse
     hint = f"; User:bob needs the right to describe topic 'b': {rule}"
     assert told(TopicAuthorization(f"topic 'b'{hint}")) == told(TopicAuthorization("topic 'b'"))
     assert told(TopicAuthorization(f"topic 'b'{hint}"), "create").endswith("--operation describe")
+
+
+def test_the_rule_for_a_tasks_id_is_one_for_all_of_its_query() -> None:
+    """A rule for the id that was refused would help nobody: the next task has another one."""
+    of_this_id = (
+        "INIT_PRODUCER_ID was refused; User:bob needs the right to write transactional id 'p.q.0' (…): oncelog acls add"
+    )
+    for prepares, operations in ((True, "write --operation two-phase-commit"), (False, "write")):
+        with pytest.raises(TransactionalIdAuthorization) as found, right_to_ids_named("p", prepares=prepares):
+            raise TransactionalIdAuthorization(of_this_id)
+        assert str(found.value) == (
+            "TRANSACTIONAL_ID_AUTHORIZATION_FAILED: INIT_PRODUCER_ID was refused; User:bob needs the right to "
+            f"{operations.replace(' --operation', ' and')} each transactional id that begins with 'p': "
+            f"oncelog acls add --transactional-id p --prefixed --principal User:bob --operation {operations}"
+        )
+    with pytest.raises(TransactionalIdAuthorization, match="its user needs"), right_to_ids_named("p", prepares=False):
+        raise TransactionalIdAuthorization("refused")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from oncelog.core.producer.manager_config import AND
 from oncelog.core.shell_words import quoted
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.lazy_dataclass import dataclass
@@ -107,9 +108,10 @@ class Rights:
         """The error of such a refused request, with the way out."""
         return error_for(error_code, text + self.way_out(error_code, name, self.operation_for(request, error_code)))
 
-    def way_out(self, error_code: int, name: str, operation: str = "") -> str:
+    def way_out(self, error_code: int, name: str, operation: str = "", *, prefix: str = "") -> str:
         """To be put behind an error's text; "" where nothing is known to help. Of rights, `name`: the topic's, group's or
-        transactional id's; `operation` (default: what such a client does with it) is the right that is missing."""
+        transactional id's; `operation` (default: what such a client does with it) is the right that is missing, or
+        `WRITE_PREPARED`. `prefix`: of many names; the rule is one of all of them."""
         found = _OPTIONS.get(ErrorCode(error_code)) if error_code in _OPTIONS else None
         if found is None:
             return next_step(error_code)
@@ -119,15 +121,25 @@ class Rights:
         operation = operation or usual or self.of_topics
         resource = kind if option == "--cluster" else f"{kind} {name!r}"
         argument = "" if option == "--cluster" else f" {quoted(name)}"
+        if prefix:
+            resource, argument = f"each {kind} that begins with {prefix!r}", f" {quoted(prefix)} --prefixed"
         who = f"User:{self.user}" if self.user else "its user"
         may_be_made = option == "--topic" and "describe" not in (operation, self.of_topics)
         also = " (create too where it does not exist yet)" if may_be_made else ""
-        if option == "--transactional-id" and self.of_topics == OF_TOPICS["producer"]:
+        if option == "--transactional-id" and self.of_topics == OF_TOPICS["producer"] and not prefix:
             also = " (this producer is over: make a new one then)"
         return (
             f"; {who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
-            f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} --operation {operation}"
+            f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} "
+            + " ".join(f"--operation {each}" for each in operation.split(AND))
         )
+
+
+def named_user(text: str) -> str:
+    """Whose right an error's text names; "" where it names nobody."""
+    head, found, _ = text.partition(_NEEDS)
+    who = head.rpartition("; ")[2]
+    return who.removeprefix("User:") if found and who.startswith("User:") else ""
 
 
 def without_right(text: str) -> str:

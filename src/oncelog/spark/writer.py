@@ -35,6 +35,7 @@ from oncelog.spark.decision_store import check_lengths, decision_store, home_of
 from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import SinkOptions, client_arguments
 from oncelog.spark.plainly import plainly
+from oncelog.spark.rights import right_to_ids_named
 from oncelog.types import PreparedTxnState
 
 logger = logging.getLogger("oncelog.spark")
@@ -107,7 +108,8 @@ def write_attempt(
     if first is None:
         return sink.Attempt("", "", 0)
     producer = task_producer(options.client | options.producer, backend, transactional_id)
-    producer.start()
+    with right_to_ids_named(options.transactional_id_prefix, prepares=backend.kind == PREPARED):
+        producer.start()
     try:
         if not producer.prepared_state.is_none:
             # Of an earlier batch of this run, which is done: it can no longer win. The id gets its clock back.

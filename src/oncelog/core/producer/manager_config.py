@@ -9,6 +9,9 @@ from oncelog.types import ProducerIdAndEpoch
 from oncelog.wire.messages.init_producer_id import InitProducerIdRequest
 
 TIMEOUT_WITHOUT_TRANSACTIONS_MS = 2**31 - 1
+AND = " and "
+WRITE_PREPARED = f"write{AND}two-phase-commit"
+"""The rights of a producer with two-phase commit to its id: a refusal does not say which of them is missing (KIP-939)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,8 @@ class TransactionManagerConfig:
     retry_backoff_max_ms: float = 1000
     concurrent_transactions_backoff_ms: float = 20  # KAFKA-5477: the previous transaction's markers are on their way
     way_out: Callable[[int, str, str], str] = lambda error_code, name, operation: ""  # noqa: ARG005
-    """What to say behind a refusal for missing rights: of the code, the resource's name, the operation ("": the usual one)."""
+    """What to say behind a refusal for missing rights: of the code, the resource's name, the operation ("": the usual one),
+    or two of them with `AND` between."""
 
     def initialization(self, bumped: ProducerIdAndEpoch, *, keep: bool) -> InitProducerIdRequest:
         """InitProducerId of this producer; `bumped`: the identity that it has and gives up, (-1, -1) at its start."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from oncelog.core.producer.manager_config import WRITE_PREPARED
 from oncelog.core.producer.requests import TxnRequest
 from oncelog.core.producer.states import TransactionState
 from oncelog.core.producer.transaction_manager import TransactionManager
@@ -109,7 +110,8 @@ def _resource(manager: TransactionManager, request: TxnRequest, code: int, respo
         group = request.group.group_id if request.group else request.finds.key if request.finds else ""
         return group, ""
     if code != ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return manager.config.transactional_id or "", ""
+        prepares = code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED and manager.config.two_phase_commit_enable
+        return manager.config.transactional_id or "", WRITE_PREPARED if prepares else ""
     if request.api is TxnApi.TXN_OFFSET_COMMIT:  # who moves positions in a topic is a reader of it
         return next(t.name for t in response.topics for p in t.partitions if p.error_code == code), "read"
     if request.api is not TxnApi.ADD_PARTITIONS_TO_TXN:
