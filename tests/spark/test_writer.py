@@ -548,3 +548,21 @@ def test_a_task_of_a_failed_job_that_lives_on_ends_itself(
     with pytest.raises(CommitRefused, match="was vetoed"):
         job.write(rows(b"late"))
     assert open_transactions(broker, job._query_id) == []
+
+
+@pytest.mark.parametrize("step", ["start", "promote"])
+def test_a_refused_id_is_answered_with_a_rule_for_all_of_the_query(
+    broker: TestBroker, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """The first request needs *write*, the promotion *two-phase-commit*, too: a rule for the first alone would help little."""
+
+    def refused(*_: Any) -> Any:
+        raise errors.TransactionalIdAuthorization(
+            "refused; User:bob needs the right to write transactional id 'x': oncelog acls"
+        )
+
+    job = planned(broker, topic=f"refused-{step}", backend="prepared", **NAMED)
+    monkeypatch.setattr(*((writer, "promote") if step == "promote" else (sync.Producer, "start")), refused)
+    rule = "--transactional-id oncelog-spark --prefixed --principal User:bob --operation write --operation two-phase-commit$"
+    with pytest.raises(errors.TransactionalIdAuthorization, match=rule):
+        job.write(rows(b"never"))

@@ -132,7 +132,8 @@ def write_attempt(
 
 def _promoted(options: SinkOptions, transactional_id: str, state: PreparedTxnState) -> str:
     try:
-        return promote(options.client, transactional_id, state)
+        with right_to_ids_named(options.transactional_id_prefix, prepares=True):
+            return promote(options.client, transactional_id, state)
     except BaseException:
         # Nobody was told of this attempt, so it can never win; promoted without our knowing, it would stay for ever.
         with contextlib.suppress(KafkaError), sync.Admin.from_config(client_arguments(options.client)) as admin:
