@@ -12,7 +12,6 @@ import pytest
 from bench.servers import apache_kafka, free_port, has_apache_kafka
 
 from oncelog.spark import decision_store, source
-from oncelog.spark.kept_admins import close_admins
 from oncelog.testing import TestBroker
 from oncelog.testing.security import TestSecurity
 
@@ -69,10 +68,7 @@ def option_broker() -> Iterator[OptionBroker]:
 def _nothing_kept() -> Iterator[None]:
     """What a process of Spark's keeps would go on asking brokers that are gone, and warn beside the tests of other files."""
     yield
-    close_admins()
+    source.close_connections()
     for kept in decision_store._stores.values():
         kept.close()
     decision_store._stores.clear()
-    for consumer in source._consumers.values():
-        consumer.stop()
-    source._consumers.clear()

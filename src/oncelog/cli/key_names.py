@@ -28,3 +28,10 @@ def check_known(what: str, keys: Iterable[str], known: Collection[str], code: Er
         if key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             raise error_for(code, f"Unknown {what}: {key}" + (f" (did you mean {near[0]}?)" if near else ""))
+
+
+def outcome_of(value: object, *, was_set: bool, is_dry_run: bool) -> str:
+    """What became of one key; a `value` of None takes it away."""
+    if value is None and not was_set:
+        return NOT_SET
+    return "would be " * is_dry_run + ("deleted" if value is None else "set")

@@ -177,6 +177,15 @@ _consumers: dict[tuple[Any, ...], sync.Consumer] = {}
 _topic_ids: dict[tuple[Any, ...], dict[str, str]] = {}
 
 
+def close_connections() -> None:
+    """Close what this process keeps for reading."""
+    for consumer in _consumers.values():
+        consumer.stop()
+    _consumers.clear()
+    _topic_ids.clear()
+    close_admins()
+
+
 def _consumer(options: SourceOptions, topic: str, topic_id: str) -> sync.Consumer:
     """This process's consumer for these options: workers are used again, and a connection outlives a micro-batch.
 
@@ -447,8 +456,4 @@ class StreamReader(LogReader, DataSourceStreamReader, SupportsTriggerAvailableNo
 
     def stop(self) -> None:
         """Close this process's connections."""
-        for consumer in _consumers.values():
-            consumer.stop()
-        _consumers.clear()
-        _topic_ids.clear()
-        close_admins()
+        close_connections()

@@ -11,7 +11,7 @@ from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
 from oncelog.cli.commands.shrinking import shrinking
 from oncelog.cli.commands.topics import partition_bounds
-from oncelog.cli.key_names import NOT_SET, check_known, each_once
+from oncelog.cli.key_names import check_known, each_once, outcome_of
 from oncelog.cli.numbers import is_number
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
@@ -183,13 +183,8 @@ async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str
             await _confirm_shrinking(settings, admin, resource, entries, changes)
         await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
     own = {key for key, entry in entries.items() if entry.source == _own_source(resource)}
-    would = "would be " * settings.dry_run
     rows = [
-        {
-            "key": key,
-            "value": value,
-            "result": would + "set" if value is not None else would + "deleted" if key in own else NOT_SET,
-        }
+        {"key": key, "value": value, "result": outcome_of(value, was_set=key in own, is_dry_run=settings.dry_run)}
         for key, value in changes.items()
     ]
     settings.out.rows(columns("key", "value", "result"), rows)

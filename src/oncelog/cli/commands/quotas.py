@@ -10,7 +10,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.key_names import NOT_SET, check_known, each_once
+from oncelog.cli.key_names import check_known, each_once, outcome_of
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
 from oncelog.core.number_text import number
@@ -127,13 +127,8 @@ async def _alter(settings: Settings, entity: dict[str, str | None], changes: dic
             found = await admin.describe_client_quotas(entity, strict=True)
             now = {key for each in found if each.entity == entity for key in each.values}
         await admin.alter_client_quotas(entity, changes, validate_only=settings.dry_run)
-    would = "would be " * settings.dry_run
     rows = [
-        {
-            "quota": key,
-            "value": value,
-            "result": would + "set" if value is not None else would + "deleted" if key in now else NOT_SET,
-        }
+        {"quota": key, "value": value, "result": outcome_of(value, was_set=key in now, is_dry_run=settings.dry_run)}
         for key, value in changes.items()
     ]
     settings.out.rows(columns("quota", "value", "result"), rows)
