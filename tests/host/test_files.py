@@ -151,11 +151,34 @@ def test_a_closed_or_removed_file_needs_no_sync(tmp_path: pathlib.Path) -> None:
     names.sync()
 
 
-def test_a_failed_fdatasync_is_a_storage_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(descriptor: int) -> None:
-        raise OSError(errno.EIO, "")
+def test_a_directory_that_was_gone_and_is_made_again_has_lost_no_names(tmp_path: pathlib.Path) -> None:
+    """Its topic was deleted and made again between two looks of the thread that syncs: all that it syncs went offline."""
 
-    file = RealFiles().open(f"{tmp_path}/f")
+    class MadeAgain(RealFiles):
+        def exists(self, path: str) -> bool:
+            os.mkdir(path)
+            return super().exists(path)
+
+    DirectoryNames(MadeAgain(), f"{tmp_path}/d").sync()
+
+
+def test_a_failed_sync_of_names_is_told(tmp_path: pathlib.Path) -> None:
+    class Failing(RealFiles):
+        def sync_directory(self, path: str) -> None:
+            raise StorageError("cannot sync") from OSError(errno.EIO, "")
+
+    with pytest.raises(StorageError, match="cannot sync"):
+        DirectoryNames(Failing(), str(tmp_path)).sync()
+
+
+def test_a_failed_fdatasync_is_a_storage_error(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file, fdatasync = RealFiles().open(f"{tmp_path}/f"), os.fdatasync
+
+    def fail(descriptor: int) -> None:
+        if descriptor == file._descriptor:  # a broker of other tests may run beside it
+            raise OSError(errno.EIO, "")
+        fdatasync(descriptor)
+
     monkeypatch.setattr(os, "fdatasync", fail)
     with pytest.raises(StorageError, match="Input/output error"):
         file.sync()

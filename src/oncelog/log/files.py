@@ -131,8 +131,9 @@ class DirectoryNames:
         """Sync the directory; one that was removed meanwhile (its topic was deleted) has no names to keep."""
         try:
             self._files.sync_directory(self.path)
-        except StorageError:
-            if self._files.exists(self.path):
+        except StorageError as error:
+            # What the system said counts: by the time of a second look a topic of the same name may have been made.
+            if not isinstance(error.__cause__, FileNotFoundError) and self._files.exists(self.path):
                 raise
 
 

@@ -130,6 +130,10 @@ async def waiting(tmp_path: Any, **config: Any) -> AsyncIterator[Waiting]:
             second.close()
 
 
+def told(reply: Any) -> str:
+    return reply.responses[0].partition_responses[0].error_message
+
+
 def produced(reply: Any) -> int:
     return int(reply.responses[0].partition_responses[0].error_code)
 
@@ -197,11 +201,16 @@ def test_after_a_failed_sync_no_retry_is_told_of_success(tmp_path, acks):
             held.second.send(request, 12)
             await held.nobody_is_answered()
             held.syncer.release(StorageError("cannot sync: Input/output error"))
+            why = "the partition is offline: cannot sync: Input/output error"
             for client in (held.first, held.second):
-                assert produced((await client.receive())[1]) == E.KAFKA_STORAGE_ERROR
+                _, reply = await client.receive()
+                assert produced(reply) == E.KAFKA_STORAGE_ERROR
+                assert told(reply) == f"the records could not be made durable: {why}"
             held.syncer.release()
             for _ in range(2):
-                assert produced(await held.second.call(request, 12)) == E.KAFKA_STORAGE_ERROR
+                reply = await held.second.call(request, 12)
+                assert produced(reply) == E.KAFKA_STORAGE_ERROR
+                assert told(reply) == why
             assert await held.second.read("t", offset=1) == []
 
     run(work())

@@ -136,7 +136,7 @@ class LocalPartition:
     def when_committed(self, end_offset: int, then: Committed) -> None:
         """Call `then` once everything below `end_offset` is committed, or with the error that prevents it."""
         if self.is_offline:
-            asyncio.get_running_loop().call_soon(then, self._why_offline)
+            asyncio.get_running_loop().call_soon(then, self.why_offline)
         elif end_offset <= self.rules.high_watermark:
             asyncio.get_running_loop().call_soon(then, ErrorCode.NONE)
         else:
@@ -270,13 +270,18 @@ class LocalPartition:
     def _give_up(self) -> None:
         commits, self._commits = self._commits, deque()
         for _, then in commits:
-            then(self._why_offline)
+            then(self.why_offline)
         self.wake_watchers()
 
     @property
-    def _why_offline(self) -> ErrorCode:
+    def why_offline(self) -> ErrorCode:
         """Of a deleted topic what Apache Kafka's DelayedProduce says, which finds no such partition any more."""
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if self.is_gone else ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def why_offline_told(self) -> str:
+        """The same for a person: what the disk or the log said first."""
+        return "the topic was deleted" if self.is_gone else f"the partition is offline: {self.log.failure}"
 
     # waiting readers
 

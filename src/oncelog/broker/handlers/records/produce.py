@@ -148,7 +148,7 @@ class _Produce:
             is_unknown = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             _refuse(part, code, f"{known.name} has no partition {index}" if is_unknown else "another process leads it")
         elif partition.is_offline:
-            _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, "the partition is offline")
+            _refuse(part, partition.why_offline, partition.why_offline_told)
         else:
             return partition
         return None
@@ -220,7 +220,7 @@ class _Produce:
             if refusal is not None:
                 _refuse(part, refusal.error_code, refusal.message)
             elif part.partition.is_offline:
-                _refuse(part, ErrorCode.KAFKA_STORAGE_ERROR, "the partition is offline")
+                _refuse(part, part.partition.why_offline, part.partition.why_offline_told)
             elif self._append(part, question.guard) is not None:
                 # A marker ended the transaction between the coordinator's answer and now: the guard is void.
                 _refuse(part, ErrorCode.INVALID_TXN_STATE, "the transaction ended before the batch was appended")
@@ -238,7 +238,8 @@ class _Produce:
 
     def _committed(self, part: _Part, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE:
-            _refuse(part, code, "the records could not be made durable")
+            assert part.partition is not None
+            _refuse(part, code, f"the records could not be made durable: {part.partition.why_offline_told}")
         self._one_done()
 
     def _one_done(self) -> None:
