@@ -20,7 +20,7 @@ from oncelog.errors import (
     SchemaRegistryError,
     SchemaRegistryUnavailable,
 )
-from oncelog.schema.registry import AsyncSchemaRegistry, Cache, Reference, Schema, SchemaRegistry
+from oncelog.schema.registry import AsyncSchemaRegistry, Reference, Schema, SchemaRegistry
 from tests.schema.registry_for_tests import RegistryForTests
 
 TEXT = '{"type": "string"}'
@@ -255,15 +255,6 @@ def test_references_come_with_those_without_any_first_and_circles_end() -> None:
         assert list(registry.run(registry.references_steps(schema))) == ["C", "B"]
         answers.put("d", '"d"', references=[{"name": "D", "subject": "d", "version": 1}])
         assert list(registry.run(registry.references_steps(Schema('"e"', "AVRO", (Reference("D", "d", 1),))))) == ["D"]
-
-
-def test_the_cache_keeps_what_was_used_last() -> None:
-    cache: Cache[int] = Cache(2)
-    cache.put("a", 1)
-    cache.put("b", 2)
-    assert cache.get("a") == 1
-    cache.put("c", 3)
-    assert (cache.get("a"), cache.get("b"), cache.get("c"), len(cache)) == (1, None, 3, 2)
 
 
 @pytest.mark.parametrize("given", [None, ssl.create_default_context()])

@@ -11,6 +11,7 @@ from pyspark.sql.types import BinaryType, LongType, StringType, StructField, Str
 from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.spark import data_source, writer
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.data_source import DefaultSource
@@ -114,7 +115,7 @@ def test_each_choice_of_a_backend_is_made_once_and_by_itself(bootstrap: str, mon
         asked.append(options.backend)
         return choose_backend(options, *kept)
 
-    monkeypatch.setattr(data_source, "_backends", {})
+    monkeypatch.setattr(data_source, "_backends", RecentlyUsed(256))
     monkeypatch.setattr(data_source, "choose_backend", choose)
     found = [
         DefaultSource({**SERVER, "backend": backend, "kafka.bootstrap.servers": bootstrap, "checkpointLocation": "c"})
@@ -130,7 +131,7 @@ def test_a_query_that_starts_later_asks_what_the_broker_can_do_now(
 ) -> None:
     """The process that plans outlives queries: after two-phase commit was switched off each new start failed in its tasks."""
     now_s = [1000.0]
-    monkeypatch.setattr(data_source, "_backends", {})
+    monkeypatch.setattr(data_source, "_backends", RecentlyUsed(256))
     monkeypatch.setattr(data_source, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
 
     def planned(bootstrap: str) -> str:
@@ -164,3 +165,21 @@ def test_a_store_that_cannot_be_had_is_refused_before_anything_is_written(
     source = DefaultSource({**SERVER, "kafka.bootstrap.servers": bootstrap, **own, **decisions})
     with pytest.raises(ConfigurationError, match=refused):
         getattr(source, kind)(VALUE, False)
+
+
+def test_a_process_of_many_queries_remembers_so_many_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each query, topic and set of options had an entry for as long as the process lived."""
+    planned: RecentlyUsed[bool] = RecentlyUsed(data_source.TARGETS_MAX)
+    monkeypatch.setattr(data_source, "_planned", planned)
+    monkeypatch.setattr(data_source, "_backend", lambda _: Backend("prepared"))
+    monkeypatch.setattr(data_source, "_look_at_the_target", lambda _: None)
+
+    def looks_first(number: int) -> bool:
+        options = {**SERVER, "bootstrap.servers": "localhost:1", "checkpointLocation": f"/checkpoints/{number}"}
+        return DefaultSource(options).streamWriter(VALUE, overwrite=False)._looks_first
+
+    assert [looks_first(0), looks_first(0)] == [True, False]
+    assert all(looks_first(number) for number in range(1, 300))
+    assert len(planned) == data_source.TARGETS_MAX
+    assert not looks_first(299)
+    assert looks_first(0), "one that was forgotten looks once more"

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from oncelog import sync
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.spark import data_source, target_topic
 from oncelog.spark.data_source import DefaultSource
 from oncelog.spark.kept_admins import close_admins
@@ -24,8 +25,8 @@ def broker() -> Iterator[TestBroker]:
 
 @pytest.fixture
 def admin(broker: TestBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[sync.Admin]:
-    monkeypatch.setattr(target_topic, "_seen", {})
-    monkeypatch.setattr(target_topic, "_absent", set())
+    monkeypatch.setattr(target_topic, "_seen", RecentlyUsed(256))
+    monkeypatch.setattr(target_topic, "_absent", RecentlyUsed(256))
     with sync.Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
         yield admin
 
@@ -84,7 +85,7 @@ def test_what_cannot_be_looked_at_is_left_to_who_writes(
 def test_a_write_looks_when_it_is_planned_and_not_for_each_batch(
     broker: TestBroker, admin: sync.Admin, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    monkeypatch.setattr(data_source, "_looked_s", {})
+    monkeypatch.setattr(data_source, "_looked_s", RecentlyUsed(256))
     own = {"checkpointLocation": "c"} if kind == "streamWriter" else {}
     source = DefaultSource({"topic": f"planned-{kind}", "kafka.bootstrap.servers": broker.bootstrap_servers, **own})
     looks: list[str] = []

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
 from oncelog.errors import ConfigurationError
-from oncelog.schema.registry import Cache, Exchange, Registry, Schema
+from oncelog.host.recently_used import RecentlyUsed
+from oncelog.schema.registry import Exchange, Registry, Schema
 
 PARSED_MAX = 1000
 BROKEN = (
@@ -89,8 +90,8 @@ class AvroCodec:
         return f"{namespace}.{name}" if namespace and "." not in name else str(name)
 
     @cached_property
-    def _cache(self) -> Cache[Any]:
-        return Cache(PARSED_MAX)
+    def _cache(self) -> RecentlyUsed[Any]:
+        return RecentlyUsed(PARSED_MAX)
 
     def _parsed(self, schema: Schema, named: Mapping[str, Schema]) -> Any:
         key = _key(schema, named)
@@ -160,8 +161,8 @@ class JsonCodec:
         return str(_object(self.schema).get("title", ""))
 
     @cached_property
-    def _cache(self) -> Cache[Any]:
-        return Cache(PARSED_MAX)
+    def _cache(self) -> RecentlyUsed[Any]:
+        return RecentlyUsed(PARSED_MAX)
 
     def _validator(self, schema: Schema, named: Mapping[str, Schema]) -> Any:
         key = _key(schema, named)

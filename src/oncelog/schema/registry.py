@@ -11,10 +11,8 @@ import asyncio
 import base64
 import json
 import ssl
-import threading
-from collections import OrderedDict
 from collections.abc import Generator
-from typing import Any, Generic, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
 import httpx
@@ -22,6 +20,7 @@ import httpx
 from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, IllegalState, SchemaRegistryError, SchemaRegistryUnavailable
 from oncelog.host.loop_thread import BEFORE_A_FORK, loop_thread
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.lazy_dataclass import dataclass
 
 T = TypeVar("T")
@@ -94,31 +93,6 @@ class RegistryOptions(TypedDict, total=False):
     transport: Any
 
 
-class Cache(Generic[T]):
-    """At most `size_max` entries; the one unused for longest goes."""
-
-    def __init__(self, size_max: int) -> None:
-        self._size_max, self._entries = size_max, OrderedDict[Any, T]()
-        self._lock = threading.Lock()
-
-    def get(self, key: Any) -> T | None:
-        with self._lock:
-            if key not in self._entries:
-                return None
-            self._entries.move_to_end(key)
-            return self._entries[key]
-
-    def put(self, key: Any, value: T) -> None:
-        with self._lock:
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            while len(self._entries) > self._size_max:
-                self._entries.popitem(last=False)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-
 class Registry:
     """What both clients share. `url` may have a path."""
 
@@ -150,9 +124,9 @@ class Registry:
         self._client = httpx.AsyncClient(
             headers=headers, timeout=self._timeout_s, verify=ssl_context or True, transport=transport
         )
-        self._schemas: Cache[Schema] = Cache(cache_size_max)
-        self._ids: Cache[int] = Cache(cache_size_max)
-        self._named: Cache[Schema] = Cache(cache_size_max)
+        self._schemas: RecentlyUsed[Schema] = RecentlyUsed(cache_size_max)
+        self._ids: RecentlyUsed[int] = RecentlyUsed(cache_size_max)
+        self._named: RecentlyUsed[Schema] = RecentlyUsed(cache_size_max)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.url!r})"

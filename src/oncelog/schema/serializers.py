@@ -13,9 +13,10 @@ from typing import Any, Generic, TypeVar, cast
 from oncelog.client.consumer.deserializing import UNREADABLE
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, RecordDeserialization, SchemaRegistryError
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.schema.codecs import PARSED_MAX, Codec
 from oncelog.schema.framing import framed, from_headers, unframed
-from oncelog.schema.registry import AsyncSchemaRegistry, Cache, Exchange, Schema, SchemaRegistry
+from oncelog.schema.registry import AsyncSchemaRegistry, Exchange, Schema, SchemaRegistry
 from oncelog.types import TopicPartition
 
 T = TypeVar("T")
@@ -66,7 +67,7 @@ class Serializer(Generic[T]):
         self._registry, self._codec, self._is_key = registry, codec, is_key
         self._registers, self._uses_latest = auto_register_schemas, use_latest_version
         self._strategy, self._convert = subject_name_strategy, convert or _plain
-        self._ready: Cache[Ready] = Cache(PARSED_MAX)
+        self._ready: RecentlyUsed[Ready] = RecentlyUsed(PARSED_MAX)
 
     def __call__(self, value: T | None) -> bytes | None:  # noqa: ARG002
         """Only the topic's own serializer can write: a subject is named after the topic."""
@@ -137,7 +138,7 @@ class Deserializer(Generic[T]):
     ) -> None:
         self._registry, self._codec, self._is_key = registry, codec, is_key
         self._into = _maker(into)
-        self._named: Cache[dict[str, Schema]] = Cache(PARSED_MAX)
+        self._named: RecentlyUsed[dict[str, Schema]] = RecentlyUsed(PARSED_MAX)
         self._own_named: dict[str, Schema] | None = None
         if codec.schema is None or not codec.schema.references:
             self._own_named = {}

@@ -9,21 +9,22 @@ from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from oncelog.errors import ConfigurationError
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.spark.backend import Backend, choose_backend
 from oncelog.spark.decision_store import check_decision_store
 from oncelog.spark.kept_admins import admin_of
 from oncelog.spark.options import COLUMNS, SinkOptions, columns_of, sink_options, source_options
 from oncelog.spark.plainly import plainly
 from oncelog.spark.source import BatchReader, StreamReader
-from oncelog.spark.target_topic import look_at_the_target
+from oncelog.spark.target_topic import TARGETS_MAX, look_at_the_target
 from oncelog.spark.writer import BatchWriter, StreamWriter, check_columns
 
 BACKEND_KEPT_S = 10.0
 """For how long what the broker can do is not asked again. This process outlives a query: one that starts behind a change of the
 broker's (two-phase commit switched off) must not go by what was true for the one before; one that runs asks for nothing else."""
-_backends: dict[tuple[object, ...], tuple[Backend, float]] = {}  # and when it was asked (s)
-_looked_s: dict[tuple[object, ...], float] = {}  # when a target was looked at
-_planned: set[str] = set()
+_backends: RecentlyUsed[tuple[Backend, float]] = RecentlyUsed(TARGETS_MAX)  # and when it was asked (s)
+_looked_s: RecentlyUsed[float] = RecentlyUsed(TARGETS_MAX)  # when a target was looked at
+_planned: RecentlyUsed[bool] = RecentlyUsed(TARGETS_MAX)  # by checkpoint; one that was forgotten looks once more
 
 
 class DefaultSource(DataSource):
@@ -70,8 +71,7 @@ class DefaultSource(DataSource):
         check_columns(schema, options)
         # Only the first batch after a start can have been decided before: later ones need not look.
         key = f"{options.checkpoint_location}"
-        looks_first = key not in _planned
-        _planned.add(key)
+        looks_first = not _planned.put(key, True)
         backend = _backend(options)
         _look_at_the_target(options)
         return StreamWriter(options, backend, looks_first=looks_first)
@@ -107,20 +107,22 @@ def _columns_of(schema: StructType) -> list[str]:
 def _look_at_the_target(options: SinkOptions) -> None:
     """As often as what the broker can do is asked for."""
     key, now_s = (tuple(sorted(options.client.items())), options.topic), time.monotonic()
-    if key not in _looked_s or now_s - _looked_s[key] >= BACKEND_KEPT_S:
-        _looked_s[key] = now_s
+    looked_s = _looked_s.get(key)
+    if looked_s is None or now_s - looked_s >= BACKEND_KEPT_S:
+        _looked_s.put(key, now_s)
         look_at_the_target(options, admin_of(options.client))
 
 
 def _backend(options: SinkOptions) -> Backend:
     key = (tuple(sorted(options.client.items())), options.backend, options.decision_topic, options.decision_url)
-    if key not in _backends:
+    known = _backends.get(key)
+    if known is None:
         backend = choose_backend(options)
         check_decision_store(options)
     else:
-        backend, asked_s = _backends[key]
+        backend, asked_s = known
         if time.monotonic() - asked_s < BACKEND_KEPT_S:
             return backend
         backend = choose_backend(options, admin_of(options.client))
-    _backends[key] = backend, time.monotonic()
+    _backends.put(key, (backend, time.monotonic()))
     return backend

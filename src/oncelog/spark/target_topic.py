@@ -9,12 +9,18 @@ from __future__ import annotations
 import logging
 
 from oncelog import errors, sync
+from oncelog.host.recently_used import RecentlyUsed
 from oncelog.spark.options import SinkOptions
 
 logger = logging.getLogger("oncelog.spark")
 PARTITIONS_KEY, CREATES_KEY = "num.partitions", "auto.create.topics.enable"
-_seen: dict[tuple[str, str], tuple[bytes, int]] = {}  # (servers, topic) -> its id, and how many partitions it has
-_absent: set[tuple[str, str]] = set()
+TARGETS_MAX = 256
+"""Of a process of Spark's: of so many it remembers what it saw. Of one that it forgot it warns once more, or is not told that it
+was made anew."""
+_seen: RecentlyUsed[tuple[bytes, int]] = RecentlyUsed(
+    TARGETS_MAX
+)  # by (servers, topic): its id, and how many partitions it has
+_absent: RecentlyUsed[bool] = RecentlyUsed(TARGETS_MAX)  # those that were not there
 
 
 def look_at_the_target(options: SinkOptions, admin: sync.Admin) -> None:
@@ -25,17 +31,15 @@ def look_at_the_target(options: SinkOptions, admin: sync.Admin) -> None:
     try:
         found = admin.describe_topics([options.topic])[options.topic]
     except errors.UnknownTopicOrPartition:
-        if key not in _absent:
-            _absent.add(key)
+        if not _absent.put(key, True):
             _tell_of_its_making(options.topic, admin)
         return
     except errors.KafkaError as error:  # no right to see it, no such name: whoever writes hears of it
         logger.debug("the topic %r is not to be seen: %s", options.topic, error)
         return
     now = found.topic_id, len(found.partitions)
-    before = _seen.get(key)
-    _seen[key] = now
-    _absent.discard(key)
+    before = _seen.put(key, now)
+    _absent.forget(key)
     if before is not None and before[0] != now[0]:
         logger.warning(
             "oncelog: the topic %r was deleted and made anew: what was written to it is gone, and it has %s (before: %s). Stop "
