@@ -191,7 +191,8 @@ def test_wrong_arguments_of_a_proxy_are_told_where_they_are_given():
     proxy = FaultyProxy("127.0.0.1:9")
     with pytest.raises(IllegalState, match="not started"):
         _ = proxy.bootstrap_servers
-    for name, level in ((None, 1), ("transaction.version", "1"), ("transaction.version", 10**9)):
+    wrong = (None, 1), ("transaction_version", 1), ("transaction.version", "1"), ("transaction.version", 10**9)
+    for name, level in wrong:
         with pytest.raises(InvalidArgument):
             proxy.report_feature(name, level)
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.client.config import ClientConfig
+from oncelog.core.metadata.features import SUPPORTED
 from oncelog.errors import IllegalState, MalformedMessage
 from oncelog.host.listening_sockets import stop_listening
 from oncelog.host.tasks import Tasks
@@ -26,6 +27,7 @@ from oncelog.wire.frame import (
 from oncelog.wire.messages.api_versions import FinalizedFeatureKey
 
 _PRODUCE, _API_VERSIONS = API_KEYS["Produce"], API_KEYS["ApiVersions"]
+FEATURES = (*SUPPORTED, "eligible.leader.replicas.version", "kraft.version")  # the last two are Apache Kafka's alone
 Address = tuple[str, int]
 _TURNS_TO_ACCEPT = 3  # of asyncio's loop: the socket, its transport, its protocol
 _TURNS_TO_CLOSE = 2
@@ -67,9 +69,9 @@ class FaultyProxy(Faults):
 
     def report_feature(self, name: str, level: int) -> None:
         """Let ApiVersions report another level of a feature: `transaction.version` 1 makes clients use the old
-        protocol. Level 0: as if the broker had never heard of it."""
+        protocol. Level 0: as if the broker had never heard of it. Raises InvalidArgument for a name that no broker has."""
         level = arguments.integer("level", level, high=arguments.INT16_MAX)
-        self._features[arguments.text("name", name)] = level
+        self._features[arguments.one_of("name", name, FEATURES)] = level
 
     def clear(self) -> None:
         """Forget all faults and levels, and what was seen."""
