@@ -21,6 +21,8 @@ whose flags say what you may do:
 | none | the call itself is wrong, or must be decided by you | See its row. |
 
 ```python
+from oncelog.errors import KafkaError
+
 try:
     async with producer.transaction():
         await producer.send("orders", value=b"3 apples")

@@ -76,6 +76,14 @@ OWN = {
         "A schema registry did not answer in time, or said that it cannot now (408, 429, 5xx).",
         "Try again later; `oncelog.process` does. If it stays so: see the registry's address, and whether it runs.",
     ),
+    "SchemaRegistryRefused": Advice(
+        "A schema registry does not know who asks, or does not let them (401, 403). No record is to blame.",
+        "See `basic_auth` and `bearer_token`, and whether they have expired; `oncelog.process` waits, and makes no dead letters.",
+    ),
+    "SchemaNotFound": Advice(
+        "A schema registry has no schema of the id that a record names. A Consumer raises `RecordDeserialization` for it.",
+        "See who wrote that record, and with which registry; seek behind it, or set `dead_letter_topic`.",
+    ),
     "InstanceFenced": Advice(
         "A newer instance of this dual writer took over. Of this transaction nothing was written.",
         "Let the newer one work; if both are to live, give each its own `transactional_id`.",

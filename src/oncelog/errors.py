@@ -87,6 +87,14 @@ class SchemaRegistryUnavailable(SchemaRegistryError):
     """A schema registry did not answer in time, or said that it cannot now: the same may succeed later."""
 
 
+class SchemaRegistryRefused(SchemaRegistryError):
+    """A schema registry does not know who asks, or does not let them (401, 403): it says nothing of the record."""
+
+
+class SchemaNotFound(SchemaRegistryError, ValueError):
+    """A schema registry has no schema of a record's id or GUID (404): that record cannot be read, and the others can."""
+
+
 class InstanceFenced(OncelogError):
     """A newer instance of a dual writer took over; of the transaction that met this nothing was written."""
 

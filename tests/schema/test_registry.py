@@ -17,7 +17,9 @@ from oncelog.errors import (
     ConfigurationError,
     IllegalState,
     InvalidArgument,
+    SchemaNotFound,
     SchemaRegistryError,
+    SchemaRegistryRefused,
     SchemaRegistryUnavailable,
 )
 from oncelog.schema.registry import AsyncSchemaRegistry, Reference, Schema, SchemaRegistry
@@ -244,6 +246,56 @@ def test_a_wrong_option_is_refused(options: dict) -> None:
 def test_an_address_is_checked(url: Any) -> None:
     with pytest.raises(ConfigurationError, match="no address"):
         SchemaRegistry(url)
+
+
+def test_a_user_in_the_address_logs_in_and_is_shown_nowhere() -> None:
+    answers = RegistryForTests()
+    with SchemaRegistry("http://alice:se%2Fcret@registry.test:8081/", transport=answers.transport) as registry:
+        assert registry.register("s", Schema(TEXT)) == 1
+        assert answers.authorization == "Basic " + base64.b64encode(b"alice:se/cret").decode()
+        assert repr(registry) == "SchemaRegistry('http://registry.test:8081')"
+        answers.answers_first = [httpx.ConnectError("refused")] * 4
+        with pytest.raises(SchemaRegistryUnavailable) as told:
+            registry.schema(1)
+        assert "http://registry.test:8081 did not answer" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://alice:secret@h:99999", "http://alice:se/secret@h", "http://alice:secret@", "//alice:secret@h"]
+)
+def test_a_wrong_address_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="no address") as raised:
+        SchemaRegistry(url)
+    assert "secret" not in str(raised.value)
+    assert raised.value.__cause__ is None
+
+
+def test_two_users_are_one_too_many() -> None:
+    for more in ({"basic_auth": ("bob", "other")}, {"bearer_token": "token"}):
+        with pytest.raises(ConfigurationError, match="the address has a user"):
+            SchemaRegistry("http://alice:secret@h", **more)
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_login_is_an_error_of_its_own(status: int) -> None:
+    answers = RegistryForTests()
+    answers.answers_first = [httpx.Response(status, json={"error_code": status, "message": "who are you"})]
+    with client(answers) as registry, pytest.raises(SchemaRegistryRefused, match="see basic_auth, bearer_token"):
+        registry.schema(1)
+
+
+def test_an_id_that_is_not_there_is_not_the_registrys_fault() -> None:
+    answers = RegistryForTests()
+    with client(answers) as registry:
+        with pytest.raises(SchemaNotFound, match="schema 7: Schema not found"):
+            registry.schema(7)
+        with pytest.raises(SchemaRegistryError) as told:
+            registry.latest("nothing-value")
+        assert not isinstance(told.value, ValueError)
+        answers.answers_first = [httpx.Response(404, text="no such page")]  # of a proxy before it
+        with pytest.raises(SchemaRegistryError) as told:
+            registry.schema(7)
+        assert not isinstance(told.value, ValueError)
 
 
 def test_references_come_with_those_without_any_first_and_circles_end() -> None:

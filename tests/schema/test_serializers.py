@@ -180,6 +180,58 @@ def test_records_go_through_a_broker_and_a_bad_one_fails_alone() -> None:
     asyncio.run(main())
 
 
+def test_a_record_of_an_unknown_schema_fails_alone() -> None:
+    """The consumer raised for ever, and did not say which record."""
+    answers = RegistryForTests()
+
+    async def main() -> None:
+        with registry(answers) as asked:
+            schema_id = asked.register("orders-value", Schema(AVRO))
+            good = AvroCodec(AVRO).encode({"n": 1, "what": "x"}, Schema(AVRO), {})
+            async with Broker() as broker:
+                servers = broker.bootstrap_servers
+                async with Producer(bootstrap_servers=servers) as producer:
+                    for number in (99, schema_id):
+                        await producer.send_and_wait("orders", b"\0" + number.to_bytes(4, "big") + good, partition=0)
+                deserializer = Deserializer(asked, AvroCodec(AVRO), into=Order)
+                options: dict[str, Any] = {"auto_offset_reset": "earliest", "value_deserializer": deserializer}
+                async with Consumer("orders", bootstrap_servers=servers, **options) as consumer:
+                    with pytest.raises(
+                        RecordDeserialization, match=r"orders-0 at offset 0: .* Schema not found"
+                    ) as told:
+                        await anext(consumer)
+                    consumer.seek(told.value.topic_partition, told.value.offset + 1)
+                    assert (await anext(consumer)).value == Order(1, "x")
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (lambda r, c: Serializer(URL, c), "registry must be a SchemaRegistry or an AsyncSchemaRegistry, not 'http"),
+        (lambda r, c: Deserializer(URL, c), "registry must be a SchemaRegistry or an AsyncSchemaRegistry, not 'http"),
+        (lambda r, c: Serializer(r, AvroCodec), r"codec must be an AvroCodec.*AvroCodec\(SCHEMA\) makes one"),
+        (lambda r, c: Deserializer(r, AVRO), "codec must be an AvroCodec"),
+        (lambda r, c: Serializer(r, c, is_key="no"), "is_key must be True or False"),
+        (lambda r, c: Serializer(r, c, auto_register_schemas="no"), "auto_register_schemas must be True or False"),
+        (lambda r, c: Serializer(r, c, subject_name_strategy="record"), "subject_name_strategy must be a function"),
+        (lambda r, c: Serializer(r, c, subject_name_strategy=None), "subject_name_strategy must be a function"),
+        (lambda r, c: Serializer(r, c, convert=5), "convert must be a function"),
+        (lambda r, c: Deserializer(r, c, into=42), "into must be a function"),
+        (lambda r, c: Serializer(r, c).for_topic(None), "topic must be text"),
+        (lambda r, c: Serializer(r, c).serialize("", {"n": 1}), "topic must be a topic's name"),
+        (lambda r, c: asyncio.run(Serializer(r, c).prepare(None)), "topic must be text"),
+    ],
+)
+def test_what_is_wrong_is_told_where_it_is_given(make: Any, text: str) -> None:
+    """It showed at the first record, as that record's fault: `oncelog.process` made dead letters of all."""
+    answers = RegistryForTests()
+    with pytest.raises(InvalidArgument, match=text):
+        make(registry(answers), AvroCodec(AVRO))
+    assert answers.asked == []
+
+
 def test_confluents_serializers_and_ours_read_one_another() -> None:
     theirs = SchemaRegistryClient.new_client({"url": "mock://"})
     context = SerializationContext("orders", MessageField.VALUE)

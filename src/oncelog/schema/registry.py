@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import ssl
 from collections.abc import Generator
 from typing import Any, Self, TypedDict, TypeVar, Unpack
@@ -18,7 +19,14 @@ from urllib.parse import quote
 import httpx
 
 from oncelog.client import arguments
-from oncelog.errors import ConfigurationError, IllegalState, SchemaRegistryError, SchemaRegistryUnavailable
+from oncelog.errors import (
+    ConfigurationError,
+    IllegalState,
+    SchemaNotFound,
+    SchemaRegistryError,
+    SchemaRegistryRefused,
+    SchemaRegistryUnavailable,
+)
 from oncelog.host.loop_thread import BEFORE_A_FORK, loop_thread
 from oncelog.host.recently_used import RecentlyUsed
 from oncelog.lazy_dataclass import dataclass
@@ -116,7 +124,10 @@ class Registry:
                 raise _refuse(f"{name}={given!r}: expected a whole number, {low} to {arguments.INT32_MAX}")
         if ssl_context is not None and not isinstance(ssl_context, ssl.SSLContext):
             raise _refuse(f"ssl_context={ssl_context!r}: expected an ssl.SSLContext")
-        self.url = _checked_url(url)
+        self.url, told = _checked_url(url)
+        if told is not None and (basic_auth is not None or bearer_token is not None):
+            raise _refuse("the address has a user, and basic_auth or bearer_token too: give one of them")
+        basic_auth = basic_auth or told
         self._timeout_s, self._retries, self._backoff_s = timeout_ms / 1000, retries, retry_backoff_ms / 1000
         self._response_bytes_max = response_bytes_max
         headers = {"Accept": f"{CONTENT_TYPE}, application/json", "Content-Type": CONTENT_TYPE}
@@ -138,11 +149,12 @@ class Registry:
         return self._schemas.get(identity)
 
     def schema_steps(self, identity: int | str) -> Exchange[Schema]:
-        """The schema of an id or a GUID. Raises SchemaRegistryError."""
+        """The schema of an id or a GUID. Raises SchemaNotFound, SchemaRegistryError."""
         found = self._schemas.get(identity)
         if found is None:
             kind = "ids" if isinstance(identity, int) else "guids"
-            found = _schema(_checked((yield Request("GET", f"/schemas/{kind}/{identity}")), f"schema {identity}"))
+            answer, what = (yield Request("GET", f"/schemas/{kind}/{identity}")), f"schema {identity}"
+            found = _schema(_checked(answer, what, not_found=SchemaNotFound))
             self._schemas.put(identity, found)
         return found
 
@@ -328,18 +340,25 @@ def _refuse(what: str) -> ConfigurationError:
     return ConfigurationError(f"schema registry: {what}")
 
 
-def _checked_url(url: Any) -> str:
-    """The registry's address, without a slash at its end. Raises ConfigurationError."""
+def _checked_url(url: Any) -> tuple[str, tuple[str, str] | None]:
+    """The registry's address, without a slash at its end, and the user and password that stand in it: no error and no log line
+    shows these. Raises ConfigurationError."""
     expected = "expected http://HOST:PORT or https://HOST:PORT"
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+    if not isinstance(url, str):
         raise _refuse(f"{arguments.shown(url)} is no address: {expected}")
+    shown = arguments.shown(
+        re.sub("//.*@", "//", url)
+    )  # a slash in a password that is not quoted ends the host, to a parser
+    if not url.startswith(("http://", "https://")) or len(url.split()) != 1:
+        raise _refuse(f"{shown} is no address: {expected}")
     try:
         parsed = httpx.URL(url)
-    except httpx.InvalidURL as error:
-        raise _refuse(f"{arguments.shown(url)} is no address ({error}): {expected}") from error
+    except httpx.InvalidURL:
+        raise _refuse(f"{shown} is no address: {expected}") from None
     if not parsed.host or not 0 < (parsed.port or 80) < 2**16:
-        raise _refuse(f"{arguments.shown(url)} is no address: {expected}")
-    return url.rstrip("/")
+        raise _refuse(f"{shown} is no address: {expected}")
+    user = (parsed.username, parsed.password) if parsed.userinfo else None
+    return re.sub("//[^/?#]*@", "//", url, count=1).rstrip("/"), user
 
 
 def _authorization(basic_auth: Any, bearer_token: Any) -> dict[str, str]:
@@ -373,8 +392,10 @@ def _body(schema: Schema) -> dict[str, Any]:
     return body
 
 
-def _checked(answer: Answer, what: str) -> dict[str, Any]:
-    """An answer's fields. Raises SchemaRegistryError, one line, with the registry's own words and code."""
+def _checked(
+    answer: Answer, what: str, *, not_found: type[SchemaRegistryError] = SchemaRegistryError
+) -> dict[str, Any]:
+    """An answer's fields. Raises SchemaRegistryError, one line, with the registry's own words and code; `not_found` for 404."""
     try:
         fields = json.loads(answer.body or b"{}")
     except (ValueError, RecursionError):
@@ -389,10 +410,13 @@ def _checked(answer: Answer, what: str) -> dict[str, Any]:
     if answer.status == 409:
         raise SchemaRegistryError(f"{what}: the schema is incompatible with what is registered: {line} (code {code})")
     if answer.status in (401, 403):
-        raise SchemaRegistryError(
+        raise SchemaRegistryRefused(
             f"{what}: the registry refuses: {line} (HTTP {answer.status}): see basic_auth, bearer_token"
         )
     kind = SchemaRegistryUnavailable if answer.status in RETRIED else SchemaRegistryError
+    # A proxy's page that is not there says nothing of a schema: the registry's own words have a code.
+    if answer.status == 404 and isinstance(fields, dict) and "error_code" in fields:
+        kind = not_found
     raise kind(f"{what}: {line or 'no answer that can be read'} (HTTP {answer.status}, code {code})")
 
 

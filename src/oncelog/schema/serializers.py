@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar, cast
 
+from oncelog.client import arguments
 from oncelog.client.consumer.deserializing import UNREADABLE
 from oncelog.client.records import ConsumerRecord
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, RecordDeserialization, SchemaRegistryError
@@ -58,6 +59,12 @@ class Serializer(Generic[T]):
         subject_name_strategy: SubjectNameStrategy = topic_name_strategy,
         convert: Callable[[T], Any] | None = None,
     ) -> None:
+        _check_common(registry, codec, is_key)
+        arguments.boolean("auto_register_schemas", auto_register_schemas)
+        arguments.boolean("use_latest_version", use_latest_version)
+        for name, function in (("subject_name_strategy", subject_name_strategy), ("convert", convert)):
+            if not callable(function) and (function is not None or name != "convert"):
+                raise arguments.refuse(name, function, "a function")
         if use_latest_version and auto_register_schemas:
             raise ConfigurationError("use_latest_version needs auto_register_schemas=False: nothing is registered then")
         if codec.schema is None and not use_latest_version:
@@ -75,10 +82,12 @@ class Serializer(Generic[T]):
 
     def for_topic(self, topic: str) -> Callable[[T | None], bytes | None]:
         """The function for one topic's records; a Producer asks for it by itself."""
+        _check_topic(topic)
         return lambda value: self.serialize(topic, value)
 
     async def prepare(self, topic: str) -> None:
         """Register or look up the topic's schema, so that `serialize` needs no request. Raises SchemaRegistryError."""
+        _check_topic(topic)
         if self._ready.get(topic) is not None:
             return
         steps = self._ready_steps(topic)
@@ -94,6 +103,7 @@ class Serializer(Generic[T]):
             return None
         ready = self._ready.get(topic)
         if ready is None:
+            _check_topic(topic)
             if isinstance(self._registry, AsyncSchemaRegistry):
                 raise IllegalState(
                     f"the schema for topic {topic!r} is not at hand: `await serializer.prepare({topic!r})` first"
@@ -136,6 +146,9 @@ class Deserializer(Generic[T]):
         is_key: bool = False,
         into: Callable[..., T] | None = None,
     ) -> None:
+        _check_common(registry, codec, is_key)
+        if into is not None and not callable(into):
+            raise arguments.refuse("into", into, "a function, a pydantic model or a dataclass")
         self._registry, self._codec, self._is_key = registry, codec, is_key
         self._into = _maker(into)
         self._named: RecentlyUsed[dict[str, Schema]] = RecentlyUsed(PARSED_MAX)
@@ -213,6 +226,23 @@ class Deserializer(Generic[T]):
         if self._codec.indexes is not None and indexes != self._codec.indexes:
             raise ValueError(f"is message {indexes} of its file, not {self._codec.indexes} ({self._codec.record_name})")
         return self._into(self._codec.decode(payload, schema, named, self._own_named or {}))
+
+
+def _check_common(registry: Any, codec: Any, is_key: Any) -> None:
+    """Raises InvalidArgument: what is wrong here would otherwise show at the first record, as that record's fault."""
+    if not isinstance(registry, SchemaRegistry | AsyncSchemaRegistry):
+        hint = "SchemaRegistry(URL) makes one" if isinstance(registry, str) else ""
+        raise arguments.refuse("registry", registry, "a SchemaRegistry or an AsyncSchemaRegistry", hint)
+    if isinstance(codec, type) or not all(hasattr(codec, name) for name in ("encode", "decode", "own_steps")):
+        hint = f"{codec.__name__}(SCHEMA) makes one" if isinstance(codec, type) else ""
+        raise arguments.refuse("codec", codec, "an AvroCodec, a JsonCodec or a ProtobufCodec", hint)
+    arguments.boolean("is_key", is_key)
+
+
+def _check_topic(topic: Any) -> None:
+    """A subject is named after it. Raises InvalidArgument."""
+    if not arguments.text("topic", topic):
+        raise arguments.refuse("topic", topic, "a topic's name")
 
 
 def _plain(value: Any) -> Any:

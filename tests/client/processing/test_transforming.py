@@ -11,7 +11,13 @@ from oncelog.client.processing.results import Results
 from oncelog.client.processing.transforming import FailedForGood, LoopTransformer, Reading
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Item
-from oncelog.errors import InvalidArgument, RecordDeserialization, SchemaRegistryError, SchemaRegistryUnavailable
+from oncelog.errors import (
+    InvalidArgument,
+    RecordDeserialization,
+    SchemaRegistryError,
+    SchemaRegistryRefused,
+    SchemaRegistryUnavailable,
+)
 from oncelog.types import TopicPartition
 
 RESULTS = Results("out", 1000)
@@ -128,6 +134,7 @@ def test_a_schema_registry_that_is_away_is_an_outage():
         return each(transformer(transform), items(b"a")).failure
 
     assert raises(SchemaRegistryUnavailable("down")).is_outage
+    assert raises(SchemaRegistryRefused("expired")).is_outage, "each record would have become a dead letter"
     assert not raises(SchemaRegistryError("incompatible")).is_outage
 
 
