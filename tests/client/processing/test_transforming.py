@@ -14,6 +14,7 @@ from oncelog.core.processing.steps import Item
 from oncelog.errors import (
     InvalidArgument,
     RecordDeserialization,
+    SchemaNotFound,
     SchemaRegistryError,
     SchemaRegistryRefused,
     SchemaRegistryUnavailable,
@@ -135,7 +136,8 @@ def test_a_schema_registry_that_is_away_is_an_outage():
 
     assert raises(SchemaRegistryUnavailable("down")).is_outage
     assert raises(SchemaRegistryRefused("expired")).is_outage, "each record would have become a dead letter"
-    assert not raises(SchemaRegistryError("incompatible")).is_outage
+    assert raises(SchemaRegistryError("a proxy's page, or an incompatible schema")).is_outage
+    assert not raises(SchemaNotFound("schema 99: Schema not found")).is_outage
 
 
 def test_what_cannot_be_written_is_a_failure_of_its_record():

@@ -17,7 +17,7 @@ from oncelog.client.interceptors import ProducerRecord
 from oncelog.client.processing.results import Collector, Results
 from oncelog.client.records import ConsumerRecord
 from oncelog.core.processing.steps import Failure, Item
-from oncelog.errors import RecordDeserialization, SchemaRegistryRefused, SchemaRegistryUnavailable
+from oncelog.errors import RecordDeserialization, SchemaNotFound, SchemaRegistryError
 from oncelog.lazy_dataclass import dataclass
 
 BREATH_S = 0.01  # a transform that never waits lets the event loop run at least so often
@@ -46,11 +46,12 @@ class Reading:
     permanent_errors: tuple[type[BaseException], ...]
 
     def failure_of(self, error: BaseException) -> Failure:
-        """How a failure counts. A schema registry that is away, or refuses who asks, is not the record's fault."""
+        """How a failure counts. What a schema registry says is no record's fault, but where it lacks that record's schema: it
+        is away, it refuses who asks, something else answers in its place, or it refuses the schema that all are written under."""
         if isinstance(error, FailedForGood) and error.__cause__ is not None:
             return Failure(error.__cause__, is_final=True)
         is_final = isinstance(error, (RecordDeserialization, *self.permanent_errors))
-        is_outage = isinstance(error, SchemaRegistryUnavailable | SchemaRegistryRefused) and not is_final
+        is_outage = isinstance(error, SchemaRegistryError) and not isinstance(error, SchemaNotFound) and not is_final
         return Failure(error, is_final=is_final, is_outage=is_outage)
 
     def record_of(self, item: Item) -> ConsumerRecord:
