@@ -167,6 +167,8 @@ def test_a_batch_that_cannot_be_written_fails_alone(monkeypatch):
         (None, {"value": [b"v"], "topic": [5]}, "topic must be text, not 5"),
         ("t", {"key": [b"v"]}, "send_arrow needs one column `value`; there are key"),
         ("t", {"value": [5]}, "send_arrow: "),
+        ("t", {"value": [b"v"], "Key": [b"k"]}, "send_arrow would lose 'Key' .str.: a record has key, value, headers"),
+        ("t", {"value": [b"v"], "timestamp_ms": [1]}, "send_arrow would lose 'timestamp_ms'"),
         ("t", {"value": [b"v"], "partition": [9]}, "send_arrow: row 0 of 1 names partition 9, outside"),
         ("t", {"value": [b"v"], "partition": ["x"]}, "send_arrow: "),
         ("t", {"value": [b"v"], "timestamp": ["x"]}, "send_arrow: "),

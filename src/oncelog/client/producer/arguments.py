@@ -19,7 +19,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 def checked_timestamp(timestamp_ms: Any) -> int:
     """Milliseconds since 1970; -1 is what a consumer gives of a record that has none, and may be sent on."""
-    hint = "milliseconds since 1970, 0 or later; None is now"
+    hint = "milliseconds since 1970; None is now, -1 says that there is none"
     return arguments.integer("timestamp_ms", timestamp_ms, low=-1, high=arguments.INT64_MAX, hint=hint)
 
 

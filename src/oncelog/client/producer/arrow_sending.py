@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 BATCH_BYTES_MAX = 1 << 19
 """Larger than batch_size: rows that are there at once need not wait for one another."""
 
+WRITTEN_COLUMNS = ("key", "value", "headers", "partition", "timestamp", "topic")
+COLUMNS = frozenset((*WRITTEN_COLUMNS, "offset", "timestampType"))
+"""The last two are what a batch that was read has beside them; any other is a mistyped one, whose content would be lost."""
 
 T = TypeVar("T")
 WRONG = (TypeError, ValueError, OverflowError, IndexError, NotImplementedError)
@@ -63,9 +66,15 @@ def checked_batch(batch: Any) -> None:
         raise InvalidArgument("send_arrow takes a pyarrow.RecordBatch: send each of table.to_batches()")
     if not isinstance(batch, pa.RecordBatch):
         raise InvalidArgument(f"send_arrow takes a pyarrow.RecordBatch, not {arguments.shown(batch)}")
-    if batch.schema.names.count("value") != 1:
+    names = batch.schema.names
+    if names.count("value") != 1:
+        raise InvalidArgument(f"send_arrow needs one column `value`; there are {', '.join(names) or 'none'}")
+    others = [name for name in names if name not in COLUMNS]
+    if others or len(names) > len(set(names)):
+        wrong = ", ".join(map(arguments.shown, others)) or "a column that is there twice"
         raise InvalidArgument(
-            f"send_arrow needs one column `value`; there are {', '.join(batch.schema.names) or 'none'}"
+            f"send_arrow would lose {wrong}: a record has {', '.join(WRITTEN_COLUMNS)} (and what else poll_arrow gives is passed "
+            "over); batch.select([...]) and batch.rename_columns([...]) make such a batch"
         )
 
 
