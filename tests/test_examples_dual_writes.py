@@ -109,9 +109,13 @@ def test_a_service_that_died_before_the_topic_heard_is_completed_by_its_successo
 ) -> None:
     module, file = example("order_service"), str(tmp_path / "orders.db")
 
+    def end_without_a_word(producer: sync.Producer, *_: object) -> None:
+        producer._call(producer._client._close)
+        raise Died
+
     async def dies() -> None:
         async with service(module, file, broker) as http:
-            monkeypatch.setattr(sync.Producer, "begin_completing", die)
+            monkeypatch.setattr(sync.Producer, "begin_completing", end_without_a_word)
             await http.put("/orders/1", json={"item": "pear", "pieces": 1})
 
     async def lives() -> None:

@@ -41,8 +41,10 @@ def in_doubt(cli: Cli, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) 
                     with pytest.raises(Died), writer.transaction() as tx:
                         tx.send("doubt", name.encode(), partition=0).result()
                         tx.database.execute("INSERT INTO written VALUES (1)")
-                # a process that is dead does not abort anything
-                writer._producer = None
+                # a process that is dead does not abort anything, and has no connections
+                producer, writer._producer = writer._producer, None
+                assert producer is not None
+                producer._call(producer._client._close)
     cli.leave_open("doubt", "doubt-elsewhere", two_phase=True)
     return f"sqlite:///{file}"
 
