@@ -193,6 +193,52 @@ def test_business_rows_that_end_the_transaction_are_no_decision(open_store: Open
     assert store.decide(proposed, lambda connection: connection.execute(sa.text("SELECT 1"))).decision == proposed
 
 
+@pytest.mark.parametrize("is_passed_over", [False, True])
+def test_a_connection_that_is_lost_in_business_rows_is_told_as_that(open_store: Open, is_passed_over: bool) -> None:
+    """It was told as a commit of to_database's own, and to take those rows out of the database."""
+    store, proposed = open_store(), sink.BatchDecision(f"lost-{is_passed_over}", "0", "run-1", ())
+
+    def business(connection: sa.Connection) -> None:
+        with contextlib.suppress(*[sa.exc.OperationalError] * is_passed_over):
+            connection.execute(sa.text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    if is_passed_over:
+        with pytest.raises(ConfigurationError, match="lost its connection to the database and passed over the error"):
+            store.decide(proposed, business)
+    else:
+        with pytest.raises(sa.exc.OperationalError, match="terminating connection"):
+            store.decide(proposed, business)
+    assert store.known(proposed.query_id, "0").decision is None
+    assert store.decide(proposed).decision == proposed
+
+
+def test_an_error_that_business_rows_pass_over_is_told_as_that(open_store: Open) -> None:
+    store, proposed = open_store(), sink.BatchDecision("passed-over", "0", "run-1", ())
+    with store.engine.begin() as connection:
+        connection.execute(sa.text("CREATE TABLE of_passed_over (value INT PRIMARY KEY)"))
+    twice = sa.text("INSERT INTO of_passed_over VALUES (1), (1)")
+
+    def passed_over(connection: sa.Connection) -> None:
+        with contextlib.suppress(sa.exc.IntegrityError):
+            connection.execute(twice)
+
+    def ended_and_passed_over(connection: sa.Connection) -> None:
+        connection.execute(sa.text("COMMIT"))
+        connection.execute(sa.text("BEGIN"))
+        passed_over(connection)
+
+    def in_a_savepoint(connection: sa.Connection) -> None:
+        with contextlib.suppress(sa.exc.IntegrityError), connection.begin_nested():
+            connection.execute(twice)
+
+    with pytest.raises(ConfigurationError, match="to_database passed over an error of the database"):
+        store.decide(proposed, passed_over)
+    with pytest.raises(ConfigurationError, match="to_database has ended the transaction"):
+        store.decide(proposed, ended_and_passed_over)
+    assert store.known(proposed.query_id, "0").decision is None
+    assert store.decide(proposed, in_a_savepoint).decision == proposed
+
+
 @pytest.mark.parametrize("isolation_level", ["repeatable read", "serializable"])
 def test_a_decision_that_waited_for_a_veto_sees_it(url: str, open_store: Open, isolation_level: str) -> None:
     """Whatever isolation is the server's default: a snapshot from before the wait has no veto in it."""

@@ -272,6 +272,12 @@ ENDED = (
     "batch. Take the commit out of to_database, and those rows out of the database"
 )
 
+PASSED_OVER = (
+    "to_database passed over an error of the database: nothing of the batch is decided, and no record and no row of it is there. "
+    "Let the error out, or try what may fail in a savepoint (with connection.begin_nested(): ...)"
+)
+LOST = "to_database lost its connection to the database and passed over the error: nothing is decided. Let the error out"
+
 
 def _in_one_transaction(connection: sa.Connection, business: Callable[[sa.Connection], Any]) -> None:
     """Carry out `business`; a savepoint says afterwards whether the transaction is still the one that it began in."""
@@ -285,12 +291,17 @@ def _in_one_transaction(connection: sa.Connection, business: Callable[[sa.Connec
         if has_savepoints and isinstance(error, Exception) and _is_ended(connection, "ROLLBACK TO", when_gone=False):
             raise ConfigurationError(f"{ENDED}; then it raised {type(error).__name__}: {error}") from error
         raise
+    if connection.invalidated:
+        raise ConfigurationError(LOST)
     if has_savepoints and _is_ended(connection, "RELEASE", when_gone=None):
-        raise ConfigurationError(ENDED)
+        # PostgreSQL takes nothing more in a transaction with a failed statement, and may well have the savepoint.
+        raise ConfigurationError(ENDED if _is_ended(connection, "ROLLBACK TO", when_gone=False) else PASSED_OVER)
 
 
 def _is_ended(connection: sa.Connection, verb: str, *, when_gone: bool | None) -> bool:
     """Whether the savepoint is not there any more. `when_gone`: the answer where the connection is; None: that is raised."""
+    if connection.invalidated and when_gone is not None:
+        return when_gone
     try:
         connection.exec_driver_sql(f"{verb} SAVEPOINT {SAVEPOINT}")
     except sa.exc.DBAPIError as error:
