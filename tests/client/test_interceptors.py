@@ -187,6 +187,62 @@ class Adds(ConsumerInterceptor):
         return [*records, *records]
 
 
+class Gives(ProducerInterceptor):
+    def __init__(self, given):
+        self.given = given
+
+    def on_send(self, record):
+        return self.given
+
+
+class AsyncInterceptor(ProducerInterceptor):
+    async def on_send(self, record):
+        return record
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda: Gives(None), r"Gives.on_send must give a ProducerRecord .*, not None"),
+        (lambda: Gives("x"), r"Gives.on_send must give a ProducerRecord .*, not 'x' \(str\)"),
+        (AsyncInterceptor, "AsyncInterceptor.on_send must not be async"),
+    ],
+)
+def test_what_an_interceptor_gives_is_checked(made, says):
+    """`cannot unpack non-iterable NoneType object` was all that it said."""
+
+    async def work():
+        async with producer(ScriptedBroker(), made()) as p:
+            with pytest.raises(errors.InvalidArgument, match=says):
+                await p.send("t", b"v", partition=0)
+
+    run(work)
+
+
+class Hands(ConsumerInterceptor):
+    def __init__(self, given):
+        self.given = given
+
+    def on_consume(self, records):
+        return self.given
+
+
+@pytest.mark.parametrize("given", [None, [1], (each for each in ()), "x"])
+def test_what_an_interceptor_hands_out_is_checked(given):
+    async def work():
+        broker = ScriptedBroker()
+        put(broker, b"a")
+        hands = Hands(given)
+        async with consumer(broker, hands) as c:
+            c.assign([WHERE])
+            c.seek(WHERE, 0)
+            with pytest.raises(errors.InvalidArgument, match=r"Hands.on_consume must give a list of ConsumerRecord"):
+                await c.poll(timeout_ms=1000)
+            assert await c.position(WHERE) == 0
+
+    run(work)
+
+
 def test_nothing_is_added():
     async def work():
         broker = ScriptedBroker()

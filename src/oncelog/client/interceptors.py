@@ -5,11 +5,13 @@ Records of `send_arrow` and `poll_arrow` do not pass them: there is no object pe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from oncelog.client import arguments
 from oncelog.client.records import ConsumerRecord, RecordMetadata
-from oncelog.errors import ConfigurationError, KafkaError
+from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument, KafkaError
 from oncelog.types import OffsetAndMetadata, TopicPartition
 
 T = TypeVar("T")
@@ -41,6 +43,15 @@ class ProducerInterceptor:
         """The producer was stopped."""
 
 
+def as_sent(interceptors: tuple[ProducerInterceptor, ...], record: ProducerRecord) -> ProducerRecord:
+    """What is to be sent in place of `record`. Raises InvalidArgument where an interceptor gives something else."""
+    for interceptor in interceptors:
+        record = interceptor.on_send(record)
+        if not isinstance(record, ProducerRecord):
+            raise _wrong(interceptor.on_send, record, "a ProducerRecord (record._replace(...) makes another one)")
+    return record
+
+
 class ConsumerInterceptor:
     """Override what you need. Interceptors are called in the order of the list, each with what the one before gave."""
 
@@ -54,6 +65,27 @@ class ConsumerInterceptor:
 
     def close(self) -> None:
         """The consumer was stopped."""
+
+
+def as_handed_out(interceptors: tuple[ConsumerInterceptor, ...], records: list[ConsumerRecord]) -> list[ConsumerRecord]:
+    """What is to be handed out in place of `records`. Raises InvalidArgument where an interceptor gives something else."""
+    for interceptor in interceptors:
+        count = len(records)
+        records = interceptor.on_consume(records)
+        if not isinstance(records, list) or not {*map(type, records)} <= {ConsumerRecord}:
+            raise _wrong(interceptor.on_consume, records, "a list of ConsumerRecord")
+        if len(records) > count:
+            raise IllegalState("an interceptor's on_consume added records")
+    return records
+
+
+def _wrong(method: Callable[..., Any], given: Any, must_give: str) -> InvalidArgument:
+    name = method.__qualname__
+    if inspect.isawaitable(given):
+        if inspect.iscoroutine(given):
+            given.close()  # nobody will await it: that is what the error says
+        return InvalidArgument(f"{name} must not be async: it is called from the event loop, and gives {must_give}")
+    return InvalidArgument(f"{name} must give {must_give}, not {arguments.shown(given)}")
 
 
 def interceptors_of(given: Any, kind: type[T]) -> tuple[T, ...]:

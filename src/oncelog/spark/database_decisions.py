@@ -276,7 +276,9 @@ PASSED_OVER = (
     "to_database passed over an error of the database: nothing of the batch is decided, and no record and no row of it is there. "
     "Let the error out, or try what may fail in a savepoint (with connection.begin_nested(): ...)"
 )
-LOST = "to_database lost its connection to the database and passed over the error: nothing is decided. Let the error out"
+LOST = (
+    "to_database lost its connection to the database and passed over the error: nothing is decided. Let the error out"
+)
 
 
 def _in_one_transaction(connection: sa.Connection, business: Callable[[sa.Connection], Any]) -> None:

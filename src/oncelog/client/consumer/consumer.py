@@ -34,7 +34,7 @@ from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.supply import no_rows
 from oncelog.client.consumer.waking import Waking
 from oncelog.client.ending import Ending, behind
-from oncelog.client.interceptors import ConsumerInterceptor, interceptors_of
+from oncelog.client.interceptors import ConsumerInterceptor, as_handed_out, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, start_reports
 from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
@@ -328,12 +328,8 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         before = self._fetcher.places() if self._interceptors else {}
         taken, moved = self._fetcher.take(count_max)
         if taken and self._interceptors:
-            given = len(taken)
             try:
-                for interceptor in self._interceptors:
-                    taken = interceptor.on_consume(taken)
-                if len(taken) > given:
-                    raise IllegalState("an interceptor's on_consume added records")
+                taken = as_handed_out(self._interceptors, taken)
             except BaseException:
                 self._fetcher.go_back(before)
                 raise

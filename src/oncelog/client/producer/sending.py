@@ -14,7 +14,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig
 from oncelog.client.delivery import Delivery
-from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord
+from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, as_sent
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import (
     as_bytes,
@@ -148,9 +148,7 @@ class Sending:
         self._check_may_send()
         if self._interceptors:
             record_to_send = ProducerRecord(topic, value, key, headers, partition, timestamp_ms)
-            for interceptor in self._interceptors:
-                record_to_send = interceptor.on_send(record_to_send)
-            topic, value, key, headers, partition, timestamp_ms = record_to_send
+            topic, value, key, headers, partition, timestamp_ms = as_sent(self._interceptors, record_to_send)
         key = as_bytes("key", key, of_topic(self._config.key_serializer, topic))
         value = as_bytes("value", value, of_topic(self._config.value_serializer, topic))
         pairs = header_pairs(headers) if headers is not None else ()
