@@ -187,6 +187,19 @@ class Adds(ConsumerInterceptor):
         return [*records, *records]
 
 
+def test_one_that_raises_silences_no_other():
+    async def work(loop):
+        told = []
+        loop.set_exception_handler(lambda _, context: told.append(context["exception"]))
+        broker, first, last = ScriptedBroker(), Marks(""), Marks("")
+        async with producer(broker, first, RaisesLater(), last, value_serializer=str.encode) as p:
+            await p.send_and_wait("t", "v", partition=0)
+        assert [type(each) for each in told] == [ZeroDivisionError]
+        assert first.acknowledged == last.acknowledged == [(0, 0, type(None))]
+
+    run(work)
+
+
 class Gives(ProducerInterceptor):
     def __init__(self, given):
         self.given = given

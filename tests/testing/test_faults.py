@@ -48,6 +48,7 @@ def test_counting_begins_with_the_call():
     [
         (lambda f: f.drop("EndTransaction"), "no API 'EndTransaction'"),
         (lambda f: f.refuse("Fetch", 1), "cannot be refused here"),
+        (lambda f: f.refuse("EndTxn", 0), "error_code must be an error's, not 0 .*: 0 says that it was done"),
         (lambda f: f.drop("EndTxn", nth=0), "nth must be from 1"),
         (lambda f: f.drop("EndTxn", count="1"), "count must be a whole number"),
         (lambda f: f.drop(["EndTxn"]), "no API"),

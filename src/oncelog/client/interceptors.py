@@ -37,7 +37,7 @@ class ProducerInterceptor:
 
     def on_acknowledgement(self, metadata: RecordMetadata, error: KafkaError | None) -> None:
         """A buffered record was acknowledged, or failed with `error` (its offset is -1 then). From the event loop, which
-        also takes what this raises; it must not block."""
+        also takes what this raises, when the others are called; it must not block."""
 
     def close(self) -> None:
         """The producer was stopped."""

@@ -83,7 +83,9 @@ class Faults:
             raise InvalidArgument(
                 f"{api} cannot be refused here, only {', '.join(sorted(APIS[key].name for key in REFUSALS))}"
             )
-        self._add(Kind.REFUSE, api, nth, count, error_code=_checked_code(error_code))
+        if _checked_code(error_code) == ErrorCode.NONE:
+            raise arguments.refuse("error_code", error_code, "an error's", "0 says that it was done, and nobody did it")
+        self._add(Kind.REFUSE, api, nth, count, error_code=error_code)
 
     def misreport(self, api: str, error_code: int, *, nth: int = 1, count: int = 1) -> None:
         """Let the broker do it, and put `error_code` in every place of its answer that has one."""

@@ -5,6 +5,7 @@ a full buffer, wrong arguments, rows of Arrow. `appending.py` is the short one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -238,8 +239,9 @@ class Sending:
         return await self.topic(topic, timeout_ms=deadline.left_ms)
 
     def _acknowledged(self, delivery: Delivery) -> None:
-        for interceptor in self._interceptors:
-            interceptor.on_acknowledgement(*delivery.seen())
+        with contextlib.ExitStack() as calls:  # each is told, also where one before it raises
+            for interceptor in reversed(self._interceptors):
+                calls.callback(interceptor.on_acknowledgement, *delivery.seen())
 
     def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
         if partition is not None:
