@@ -339,8 +339,8 @@ class Producer(SendsNow, HasInstanceId):
 
         `topic` None: each row says its own in a column `topic`. No Python object per record is made. Rows of one
         partition keep their order. Waits for room at most `max_block_ms` each time; errors come with `flush` or the
-        end of the transaction. Raises InvalidArgument for columns that cannot be written, or that neither a record nor `poll_arrow`
-        has, and RecordTooLarge, after which an open transaction can only be aborted.
+        end of the transaction. Raises InvalidArgument for columns that cannot be written, or that neither a record nor
+        `poll_arrow` has, and RecordTooLarge, after which an open transaction can only be aborted.
         """
         await self._sending.send_arrow(topic, batch, partition)
 
