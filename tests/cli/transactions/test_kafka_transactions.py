@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from oncelog.cli.transactions.kafka_transactions import main, print_table
-from tests.cli.world import LONG_AGO_MS, Cli
+from tests.cli.world import LONG_AGO_MS, OPEN_MS, Cli
 
 
 @dataclass
@@ -67,9 +67,9 @@ def test_describe(cli: Cli, tool: Tool) -> None:
         "",
     ]
     found = [text.strip() for text in row]
-    assert found[:6] == ["1", "tool-describe", producer_id, producer_epoch, "Ongoing", "60000"]
+    assert found[:6] == ["1", "tool-describe", producer_id, producer_epoch, "Ongoing", str(OPEN_MS)]
     assert int(found[6]) > LONG_AGO_MS
-    assert 0 <= int(found[7]) < 60_000
+    assert 0 <= int(found[7]) < OPEN_MS
     assert found[8:] == ["tool-describe-0", ""]
 
 

@@ -6,7 +6,7 @@ import pytest
 from evidence.world.broker import one_more_that_stands_still
 
 from oncelog.cli import clients
-from tests.cli.world import LONG_AGO_MS, Cli
+from tests.cli.world import LONG_AGO_MS, OPEN_MS, Cli
 
 
 @pytest.fixture(scope="module")
@@ -94,9 +94,9 @@ def test_the_exit_status_for_monitoring(cli: Cli, state: str) -> None:
 def test_described(cli: Cli, state: str) -> None:
     row = cli.json("transactions", "describe", "list-open")
     assert f"{row['producer_id']}:{row['producer_epoch']}" == state
-    assert (row["state"], row["two_phase"], row["timeout_ms"]) == ("Ongoing", False, 60_000)
+    assert (row["state"], row["two_phase"], row["timeout_ms"]) == ("Ongoing", False, OPEN_MS)
     assert row["partitions"] == ["list-0"]
-    assert row["duration_ms"] + row["remaining_ms"] == 60_000
+    assert row["duration_ms"] + row["remaining_ms"] == OPEN_MS
     rows = cli.json("transactions", "describe", "list-done", "--transactional-id", "list-open")
     assert [(row["transactional_id"], row["partitions"]) for row in rows] == [
         ("list-open", ["list-0"]),
