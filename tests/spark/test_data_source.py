@@ -183,3 +183,11 @@ def test_a_process_of_many_queries_remembers_so_many_and_no_more(monkeypatch: py
     assert len(planned) == data_source.TARGETS_MAX
     assert not looks_first(299)
     assert looks_first(0), "one that was forgotten looks once more"
+
+
+def test_a_column_in_other_letters_is_known_for_what_it_was_meant(bootstrap: str) -> None:
+    meant = StructType([StructField("Key", BinaryType()), StructField("value", BinaryType())])
+    with pytest.raises(
+        ConfigurationError, match=r"column 'Key' has no meaning here; known are .*: did you mean 'key'\?"
+    ):
+        DefaultSource({**SERVER, "bootstrap.servers": bootstrap}).writer(meant, overwrite=False)

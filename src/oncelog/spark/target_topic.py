@@ -42,11 +42,11 @@ def look_at_the_target(options: SinkOptions, admin: sync.Admin) -> None:
     _absent.forget(key)
     if before is not None and before[0] != now[0]:
         logger.warning(
-            "oncelog: the topic %r was deleted and made anew: what was written to it is gone, and it has %s (before: %s). Stop "
-            "the query where that is not wanted",
+            "oncelog: the topic %r was deleted and made anew: what was written to it is gone, and it has %s%s. Stop the query "
+            "where that is not wanted",
             options.topic,
             _in_words(now[1]),
-            _in_words(before[1]),
+            f" (before: {_in_words(before[1])})" if before[1] != now[1] else "",
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import difflib
 import itertools
 import json
 import logging
@@ -64,7 +65,9 @@ def check_columns(schema: StructType, options: SinkOptions) -> None:
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name, type_name in found.items():
         if name not in COLUMN_TYPES:
-            raise ConfigurationError(f"column {name!r} has no meaning here; known are {', '.join(COLUMN_TYPES)}")
+            near = difflib.get_close_matches(name.lower(), COLUMN_TYPES, n=1)
+            hint = f": did you mean {near[0]!r}?" if near else ""
+            raise ConfigurationError(f"column {name!r} has no meaning here; known are {', '.join(COLUMN_TYPES)}{hint}")
         if type_name not in COLUMN_TYPES[name]:
             raise ConfigurationError(
                 f"column {name!r} is {type_name}, wanted {' or '.join(sorted(COLUMN_TYPES[name]))}"
