@@ -16,6 +16,7 @@ import sqlalchemy as sa
 
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError
+from oncelog.spark.backend import DecisionsOutOfReach
 from oncelog.spark.database_decisions import DatabaseDecisionStore, vetoes
 
 pytestmark = pytest.mark.compat
@@ -191,6 +192,33 @@ def test_business_rows_that_end_the_transaction_are_no_decision(open_store: Open
     with pytest.raises(sa.exc.ProgrammingError):
         store.decide(proposed, failing)
     assert store.decide(proposed, lambda connection: connection.execute(sa.text("SELECT 1"))).decision == proposed
+
+
+def test_a_server_that_is_away_is_told_in_one_line(open_store: Open) -> None:
+    """A query ended with its driver's error and forty frames, and no word of what is to be done."""
+    store, proposed = open_store(), sink.BatchDecision("away", "0", "run-1", ())
+    store.decide(proposed)
+    calls: list[Callable[[], object]] = [
+        lambda: store.known("away", "0"),
+        lambda: store.veto("away", "1", "run-1"),
+        lambda: store.done(proposed),
+        lambda: store.decided("away"),
+        lambda: store.claim("away", None, "1"),
+        lambda: store.decide(sink.BatchDecision("away", "1", "run-2", ())),
+    ]
+    store.engine.dispose()
+    away = sa.create_engine("postgresql+psycopg://postgres@/postgres?host=/nowhere")
+    real, store.engine = store.engine, away
+    try:
+        for call in calls:
+            with pytest.raises(
+                DecisionsOutOfReach,
+                match=r"does not do it now \(connection .*\). Nothing is lost: start again when it does",
+            ):
+                call()
+    finally:
+        store.engine = real
+    assert store.known("away", "0").decision == proposed
 
 
 @pytest.mark.parametrize("is_passed_over", [False, True])

@@ -26,6 +26,10 @@ TIMEOUT_MAX_DEFAULT_MS = 900_000
 WAY_OUT = "the way out is in docs/spark.md, 'A batch that was lost'"
 
 
+class DecisionsOutOfReach(RuntimeError):
+    """The database that keeps the decisions does not answer, or cannot now. A start completes what was decided."""
+
+
 class LostTransaction(RuntimeError):
     """A decided transaction is gone: its records were aborted. Nothing can bring them back without running the batch again."""
 

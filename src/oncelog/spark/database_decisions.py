@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,6 +16,7 @@ from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.core.two_phase.decision_homes import database_home
 from oncelog.errors import ConfigurationError
 from oncelog.recipes.sqlalchemy import check_durable
+from oncelog.spark.backend import DecisionsOutOfReach
 
 metadata = sa.MetaData()
 decisions = sa.Table(
@@ -62,6 +63,19 @@ def refuse_in_memory(name: str, url: str) -> None:
             f"{name} {url!r}: a database in memory forgets the decisions when its process ends, and batches that were written "
             "are written again: name a file (sqlite:////path/to/file.db has four slashes) or a server (postgresql+psycopg://...)"
         )
+
+
+@contextlib.contextmanager
+def _told_where_it_is_away() -> Iterator[None]:
+    """Its driver's error says nothing of batches, and comes with forty frames."""
+    try:
+        yield
+    except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
+        why = " ".join(str(error.orig).split())
+        raise DecisionsOutOfReach(
+            f"the database of the decisions does not do it now ({why}). Nothing is lost: start again when it does, what was decided "
+            "is completed then, and what was not is written again"
+        ) from error
 
 
 THE_DATABASE = "@database"
@@ -132,6 +146,7 @@ class DatabaseDecisionStore:
     def _lock(connection: sa.Connection, query_id: str) -> None:
         connection.execute(sa.select(queries).where(queries.c.query_id == query_id).with_for_update()).one()
 
+    @_told_where_it_is_away()
     def claim(self, query_id: str, spark_query_id: str | None, batch_id: str) -> sink.Refuse | None:
         """Let a Spark query use a query_id from now on, alone, or say why it may not."""
         self._make_lockable(query_id)
@@ -146,6 +161,7 @@ class DatabaseDecisionStore:
                 connection.execute(queries.update().where(mine).values(spark_query_id=spark_query_id))
             return refusal
 
+    @_told_where_it_is_away()
     def known(self, query_id: str, batch_id: str) -> sink.KnownRecords:
         """What stands of a batch."""
         with self.engine.begin() as connection:
@@ -183,9 +199,12 @@ class DatabaseDecisionStore:
         Raises:
             ConfigurationError: `business` has ended the transaction.
         """
-        self._make_lockable(decision.query_id)
+        # An error of the business rows is their own, as it is.
+        told = _told_where_it_is_away() if business is None else contextlib.nullcontext()
+        with _told_where_it_is_away():
+            self._make_lockable(decision.query_id)
         try:
-            with self.engine.begin() as connection:
+            with told, self.engine.begin() as connection:
                 self._lock(connection, decision.query_id)
                 known = self._known(connection, decision.query_id, decision.batch_id)
                 is_vetoed = sink.run_start(decision.run_id) in known.vetoed_runs
@@ -211,6 +230,7 @@ class DatabaseDecisionStore:
             return known
         return self.known(decision.query_id, decision.batch_id)
 
+    @_told_where_it_is_away()
     def veto(self, query_id: str, batch_id: str, run_id: str) -> sink.KnownRecords:
         """Insert a veto unless the batch is decided."""
         self._make_lockable(query_id)
@@ -226,6 +246,7 @@ class DatabaseDecisionStore:
             pass  # vetoed before
         return self.known(query_id, batch_id)
 
+    @_told_where_it_is_away()
     def done(self, decision: sink.BatchDecision, note: bytes = b"{}") -> None:  # noqa: ARG002
         """Mark done and drop older batches of the query that are done; the newest decision stays, so that a batch that
         is run again after a crash, or by a driver that slept, is recognised."""
@@ -248,6 +269,7 @@ class DatabaseDecisionStore:
             else:
                 connection.execute(table.delete().where(where))
 
+    @_told_where_it_is_away()
     def decided(self, query_id: str | None = None) -> list[tuple[sink.BatchDecision, bool]]:
         """All decisions that are kept."""
         query = sa.select(decisions)

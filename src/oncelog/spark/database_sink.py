@@ -21,7 +21,7 @@ from oncelog import sync
 from oncelog.core.two_phase import exactly_once_sink as sink
 from oncelog.errors import ConfigurationError, KafkaError
 from oncelog.lazy_dataclass import dataclass
-from oncelog.spark.backend import Backend, LostTransaction, choose_backend
+from oncelog.spark.backend import Backend, DecisionsOutOfReach, LostTransaction, choose_backend
 from oncelog.spark.committer import CommitRefused, Committer
 from oncelog.spark.database_decisions import DatabaseDecisionStore, refuse_in_memory
 from oncelog.spark.decision_store import check_lengths
@@ -131,7 +131,7 @@ class _DualWrite:
         """End what this call's tasks left open, or complete it where it was decided after all; the cause is on its way up."""
         try:
             committer.abort(self.query_id, batch_id, run_id)
-        except (KafkaError, LostTransaction, sa.exc.SQLAlchemyError, OSError) as error:
+        except (KafkaError, DecisionsOutOfReach, LostTransaction, sa.exc.SQLAlchemyError, OSError) as error:
             logger.warning("batch %s of %s is settled when the query starts again: %s", batch_id, self.query_id, error)
 
     def _write_records(

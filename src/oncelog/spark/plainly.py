@@ -19,13 +19,13 @@ from typing import Any, TypeVar, cast
 from pyspark.errors import PySparkException
 
 from oncelog.errors import OncelogError
-from oncelog.spark.backend import LostTransaction, TransactionEnded
+from oncelog.spark.backend import DecisionsOutOfReach, LostTransaction, TransactionEnded
 from oncelog.spark.committer import CommitRefused
 from oncelog.spark.planning import DataLoss
 from oncelog.spark.process import acknowledge_at_once, in_a_process_of_sparks, keep_what_is_loaded
 
 logger = logging.getLogger("oncelog.spark")
-TOLD = (OncelogError, DataLoss, CommitRefused, LostTransaction, TransactionEnded)
+TOLD = (OncelogError, DataLoss, CommitRefused, DecisionsOutOfReach, LostTransaction, TransactionEnded)
 HIDE = "SPARK_HIDE_TRACEBACK"
 F = TypeVar("F", bound=Callable[..., Any])
 
