@@ -73,8 +73,8 @@ def _told_where_it_is_away() -> Iterator[None]:
     except (sa.exc.OperationalError, sa.exc.InterfaceError) as error:
         why = " ".join(str(error.orig).split())
         raise DecisionsOutOfReach(
-            f"the database of the decisions does not do it now ({why}). Nothing is lost: start again when it does, what was decided "
-            "is completed then, and what was not is written again"
+            f"the database of the decisions does not do it now ({why}). Nothing is lost: start again when it does, what was "
+            "decided is completed then, and what was not is written again"
         ) from error
 
 
