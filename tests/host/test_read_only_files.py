@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from oncelog.errors import StorageError
-from oncelog.host.read_only_files import ReadOnlyFiles
+from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 
 
 def test_a_file_is_read_where_it_is(tmp_path: pathlib.Path) -> None:
@@ -28,3 +28,16 @@ def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path: pathlib.Path, k
         os.mkdir(path)
     with pytest.raises(StorageError, match="No such file" if kind == "nothing" else "it is no regular file"):
         ReadOnlyFiles().open(path)
+
+
+def test_what_cannot_be_looked_at_is_not_for_that_absent(tmp_path: pathlib.Path) -> None:
+    """A link in a circle stands for a directory without the right to enter it, which root has."""
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    files = ReadOnlyFiles()
+    assert files.exists(str(tmp_path))
+    assert not files.exists(str(tmp_path / "a" / "b"))
+    with pytest.raises(StorageError, match="cannot be read"):
+        files.exists(str(tmp_path / "circle"))
+    assert not is_locked(str(tmp_path / ".lock"))
+    with pytest.raises(StorageError, match="nothing tells whether a broker runs there"):
+        is_locked(str(tmp_path / "circle"))

@@ -17,6 +17,7 @@ from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.segments.directory import list_directory
 from oncelog.segments.source import Source
 from oncelog.segments.tables import SCHEMAS, rows_of
+from oncelog.wire.record_batch import build_batch
 from tests.segments.memory_source import MemorySource
 
 CONFIG = {"transaction.state.log.num.partitions": "2", "offsets.topic.num.partitions": "2", "num.partitions": "2"}
@@ -111,3 +112,14 @@ def test_what_lies_beside_the_log_and_cannot_be_read_is_a_problem_of_its_file(
     snapshot.write_bytes(b"\0" * 10)
     (found,) = tables(ReadOnlyFiles(), str(folder))["problems"].to_pylist()
     assert (found["file"].endswith(f"t-0/{snapshot.name}"), found["position"], found["size_bytes"]) == (True, 0, 0)
+
+
+def test_an_open_transaction_before_what_cannot_be_read_has_no_outcome(tmp_path: pathlib.Path) -> None:
+    """Its marker was said not to be there."""
+    (tmp_path / "t-0" / f"{1:020d}.log").mkdir(parents=True)
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(
+        build_batch([(1, b"k", b"v", ())], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    )
+    found = tables(ReadOnlyFiles(), str(tmp_path))
+    assert [(row["first_offset"], row["outcome"]) for row in found["transactions"].to_pylist()] == [(0, None)]
+    assert [row["file"] for row in found["problems"].to_pylist()] == [str(tmp_path / "t-0" / f"{1:020d}.log")]

@@ -96,3 +96,14 @@ def test_the_rows_of_a_job_carry_markers_and_a_summary(tmp_path: pathlib.Path) -
     (files,) = list_directory(ReadOnlyFiles(), str(tmp_path)).partitions
     (batch,) = segment_tables._job_rows({files.path: 0}, ReadOnlyFiles(), files)
     assert batch.column("bucket").to_pylist() == [7, -1]
+
+
+def test_what_cannot_be_listed_is_among_the_problems(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    (tmp_path / "u-3").write_bytes(b"")
+    (tmp_path / "cleaner-offset-checkpoint").write_bytes(b"nonsense")
+    found = segment_tables.beside_logs([list_directory(ReadOnlyFiles(), str(tmp_path))])
+    assert [(*row[1:3], pathlib.Path(row[3]).name, *row[4:6]) for row in found] == [
+        ("u", 3, "u-3", 0, 0),
+        ("", -1, "cleaner-offset-checkpoint", 0, 0),
+    ]

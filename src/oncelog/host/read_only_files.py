@@ -63,8 +63,14 @@ class ReadOnlyFiles:
             raise _failed(directory, error) from error
 
     def exists(self, path: str) -> bool:
-        """True for a file or directory."""
-        return os.path.exists(path)
+        """True for a file or directory. What cannot be looked at is not for that reason absent: StorageError."""
+        try:
+            os.stat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _failed(path, error) from error
+        return True
 
     def open(self, path: str) -> ReadOnlyFile:
         """Open for reading. Raises StorageError."""
@@ -87,13 +93,16 @@ def is_locked(path: str) -> bool:
     """Whether another process holds the lock file at `path`, by flock (oncelog) or by a record lock (Apache Kafka).
 
     Asking for a record lock takes none; a flock is taken for a moment. False where there is no such file.
+    Raises StorageError where nobody can tell.
     """
     import fcntl
 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
+    except OSError as error:
+        raise StorageError(f"nothing tells whether a broker runs there: {_failed(path, error)}") from error
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(descriptor, fcntl.LOCK_UN)

@@ -6,8 +6,9 @@ A path may be a data directory, of oncelog or of Apache Kafka, or the directory 
 from __future__ import annotations
 
 import re
-from dataclasses import field
+from dataclasses import field, replace
 
+from oncelog.core.reconciliation.findings import DAMAGED, Finding
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.log.checkpoint_files import (
@@ -25,6 +26,7 @@ from oncelog.log.leftovers import DELETED_DIRECTORY_SUFFIX, STRAY_SUFFIX, base_o
 from oncelog.segments.lost_processes import lost_processes
 from oncelog.segments.source import Source
 from oncelog.segments.topic_ids import of_others
+from oncelog.segments.unread import unread
 from oncelog.types import TopicPartition
 
 META = "meta.properties"
@@ -62,6 +64,7 @@ class PartitionFiles:
 class DataDirectory:
     """One directory that was given, and what is worth saying about it before anything is read (`notes`).
 
+    `unread`: what could not be read, or is no directory; of a partition's with its topic and number.
     `lost`: partitions of which the checkpoints know records and no segment is here; of Apache Kafka only after a clean stop.
     """
 
@@ -72,6 +75,7 @@ class DataDirectory:
     is_oncelog: bool = False
     notes: list[str] = field(default_factory=list)
     problems: list[tuple[str, str]] = field(default_factory=list)  # file, what is wrong with it
+    unread: list[Finding] = field(default_factory=list)
     lost: dict[TopicPartition, int] = field(default_factory=dict)  # their end offset
     lost_processes: dict[str, str] = field(default_factory=dict)  # the directory, and what to say of it
 
@@ -89,15 +93,16 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
     meta = source.read_whole(f"{path}/{META}") if META in names else b""
     found.is_oncelog = META in names and b"directory.id" not in meta
     checkpoints = _Checkpoints.read(source, found, path)
-    unreadable: set[str] = set()
     for name in names:
-        if _PARTITION.fullmatch(name) and "." not in name.rpartition("-")[2]:
+        if match := _PARTITION.fullmatch(name):
             inner = f"{path}/{name}"
             try:
                 inside = source.list(inner)
             except StorageError as error:
-                found.problems.append((inner, f"it is no directory that can be read: {error}"))
-                unreadable.add(name)
+                of_it = unread(error, inner, path).at(path, match[1], int(match[2]))
+                if isinstance(error.__cause__, NotADirectoryError):
+                    of_it = replace(of_it, kind=DAMAGED, text=f"it is no directory that can be read: {error}")
+                found.unread.append(of_it)
                 continue
             _add_partition(found, inner, inside, checkpoints)
     if found.is_oncelog and not is_running:
@@ -108,7 +113,8 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
         excused = {each.rpartition(".")[0] for each in names if each.endswith(DELETED_DIRECTORY_SUFFIX)}
         for moved in (each for each in names if each.startswith(MOVED_DIRECTORY)):
             excused.update(source.list(f"{path}/{moved}"))
-        here = {str(each.where) for each in found.partitions} | excused | unreadable
+        here = {str(each.where) for each in found.partitions} | excused
+        here |= {f"{each.topic}-{each.partition}" for each in found.unread}
         found.lost = {where: end for where, end in sorted(ends.items()) if end > 0 and str(where) not in here}
     found.lost_processes = lost_processes(source, path)
     _note_state(found, names)
@@ -117,7 +123,12 @@ def list_directory(source: Source, path: str, *, is_running: bool = False) -> Da
 
 def _judge_owners(source: Source, found: DataDirectory, checkpoints: _Checkpoints) -> None:
     synced = [each.where for each in found.partitions if checkpoints.recovery_points.get(each.where, 0) > 0]
-    for where, text in of_others(source, found.path, synced, is_clean=found.is_clean).items():
+
+    def not_read(path: str, error: StorageError) -> None:
+        found.unread.append(unread(error, path, found.path))
+
+    others = of_others(source, found.path, synced, is_clean=found.is_clean, not_read=not_read)
+    for where, text in others.items():
         end = f"but {where} was synced up to {checkpoints.recovery_points[where]}"
         found.problems.append((f"{found.path}/{where}", f"{text}, {end}: a start takes it offline (docs/runbook.md)"))
 

@@ -33,6 +33,7 @@ from oncelog.segments.headers import Batches, Problem, read_headers
 from oncelog.segments.runs import events
 from oncelog.segments.source import Source
 from oncelog.segments.time_indexes import TimeIndexCheck
+from oncelog.segments.unread import is_gone, unread
 
 INT64_MAX = 2**63 - 1
 FINDINGS_MAX = 10_000  # of one log: a disk full of nonsense must not fill the memory
@@ -72,6 +73,7 @@ class PartitionSummary:
     size_bytes: int = 0
     newest_marker_ms: int = -1
     end_position: tuple[str, int] = ("", 0)  # the last segment's path, and up to where it was read
+    is_read: bool = True  # whether all segments could be; else `end_offset` may be higher, and transactions may be over
     open_transactions: list[Open] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
@@ -90,6 +92,7 @@ class PartitionReader:
         first_offset = files.segments[0][0]
         self._replay = PartitionReplay(first_offset)
         self._next_offset = first_offset
+        self._is_unread = False  # what lies between here and the next segment, or the end
         self._times: TimeIndexCheck | None = None  # of the segment that is read, while all of it is whole
         # One from below the start says what was before the removed part: nothing of now.
         beside = files.snapshots if files.topic != METADATA_TOPIC else ()
@@ -101,19 +104,25 @@ class PartitionReader:
         )
 
     def read(self) -> PartitionSummary:
-        """Read it all. A file that cannot be opened is a finding."""
+        """Read it all. A file that cannot be read is a finding, and nothing follows from it."""
         self._judge_start()
         for number, (base_offset, path) in enumerate(self._files.segments):
             self._begin_segment(base_offset, path)
             is_last = number == len(self._files.segments) - 1
             self._times = self._time_index(number)
             self._read_segment(path, is_last=is_last)
+            if self._is_unread:
+                self._replay.compare_transaction_index((), "", 0)  # on to the next segment
+                continue
             self._compare_index(base_offset)
             problem = self._times.end(self._next_offset) if self._times is not None else None
             if problem is not None:
                 self._found(TIME_INDEX, problem[0], problem[1], self._files.time_indexes[base_offset])
+        if self._is_unread:
+            self._replay.damage(INT64_MAX)
         self._snapshots_up_to(INT64_MAX)
-        self._judge_end()
+        if not self._is_unread:
+            self._judge_end()
         summary = self.summary
         summary.end_offset = self._next_offset
         summary.open_transactions = self._replay.open_transactions()
@@ -135,7 +144,12 @@ class PartitionReader:
     # Segments
 
     def _begin_segment(self, base_offset: int, path: str) -> None:
-        if base_offset > self._next_offset:
+        if self._is_unread:
+            self._is_unread = False
+            self._next_offset = max(self._next_offset, base_offset)
+            self._replay.damage(self._next_offset)
+            self._listener.missing(is_damage=True)
+        elif base_offset > self._next_offset:
             self._missing(self._next_offset, base_offset, path)
             self._next_offset = base_offset
         elif base_offset < self._next_offset:
@@ -147,11 +161,7 @@ class PartitionReader:
         try:
             file = self._source.open(path)
         except StorageError as error:
-            if self._files.is_running:
-                self._note(f"{error} (removed while it was read)", path)
-            else:
-                self._found(DAMAGED, str(error), self._next_offset, path)
-            self._replay.damage(self._next_offset)
+            self._take_unread(error, path)
             return
         try:
             size_bytes = file.size()
@@ -165,10 +175,15 @@ class PartitionReader:
                     self._take(item, path)
                     self._progress(int(item.header["batch_length"].sum()) + 12 * len(item))
         except StorageError as error:
-            self._found(DAMAGED, str(error), self._next_offset, path)
-            self._replay.damage(self._next_offset)
+            self._take_unread(error, path)
         finally:
             file.close()
+
+    def _take_unread(self, error: StorageError, path: str) -> None:
+        self._not_read(error, self._next_offset, path)
+        self._is_unread, self.summary.is_read, self._times = True, False, None
+        self._replay.damage(self._next_offset)
+        self._listener.missing(is_damage=True)
 
     def _take(self, batches: Batches, path: str) -> None:
         summary = self.summary
@@ -281,7 +296,7 @@ class PartitionReader:
             end_offset, path = self._snapshots.pop(0)
             if end_offset > self._judged_up_to:
                 continue
-            if end_offset > self._next_offset and self._next_offset > 0:
+            if end_offset > self._next_offset and self._next_offset > 0 and not self._is_unread:
                 if offset == INT64_MAX and self._files.is_clean:
                     text = f"it covers the log up to {end_offset}, which ends at {self._next_offset}"
                     self._found(PRODUCER_STATE, text, self._next_offset, path, end_offset - 1)
@@ -292,7 +307,7 @@ class PartitionReader:
             except CorruptIndex as error:
                 self._found(PRODUCER_STATE, str(error), end_offset, path)
             except StorageError as error:
-                self._beside(PRODUCER_STATE, error, end_offset, path)
+                self._not_read(error, end_offset, path)
             else:
                 self._replay.compare_snapshot(end_offset, entries, path)
 
@@ -307,7 +322,7 @@ class PartitionReader:
                 self._found(ABORTED_INDEX, str(error), base_offset, path)
             limit = 0
         except StorageError as error:
-            self._beside(ABORTED_INDEX, error, base_offset, path)
+            self._not_read(error, base_offset, path)
             limit = 0
         shown = path or f"{self._files.path}/{base_offset:020d}.txnindex"
         self._replay.compare_transaction_index((each for each in entries if each.last_offset < limit), shown, limit)
@@ -325,7 +340,7 @@ class PartitionReader:
         except CorruptIndex as error:
             self._found(TIME_INDEX, str(error), base_offset, path)
         except StorageError as error:
-            self._beside(TIME_INDEX, error, base_offset, path)
+            self._not_read(error, base_offset, path)
         return None
 
     def _judge_start(self) -> None:
@@ -350,11 +365,13 @@ class PartitionReader:
 
     # Saying it
 
-    def _beside(self, kind: str, error: StorageError, offset: int, path: str) -> None:
-        if self._files.is_running:
+    def _not_read(self, error: StorageError, offset: int, path: str) -> None:
+        if self._files.is_running and is_gone(error):
             self._note(f"{error} (removed while it was read)", path)
         else:
-            self._found(kind, str(error), offset, path)
+            files = self._files
+            found = unread(error, path, files.directory).at(files.directory, files.topic, files.partition)
+            self.summary.findings.append(replace(found, first_offset=offset, last_offset=offset))
 
     def _found(self, kind: str, text: str, first_offset: int, path: str, last_offset: int | None = None) -> None:
         files, findings = self._files, self.summary.findings

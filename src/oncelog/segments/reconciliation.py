@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import islice
 
-from oncelog.core.reconciliation.coordinator_log import CoordinatorLog, Known
+from oncelog.core.reconciliation.coordinator_log import NEVER_MS, CoordinatorLog, Known
 from oncelog.core.reconciliation.ended import COORDINATOR_GONE, Place, Unheard
 from oncelog.core.reconciliation.findings import (
     DAMAGED,
     DECISION_WITHOUT_MARKER,
     GAP,
     HANGING,
+    METADATA_TOPIC,
+    UNREAD,
     Finding,
     in_order,
     no_copy,
@@ -40,7 +42,7 @@ from oncelog.segments.coordinators import (
 )
 from oncelog.segments.directory import META, DataDirectory, PartitionFiles, list_directory
 from oncelog.segments.headers import Batches, read_headers
-from oncelog.segments.partition_reading import Listener, PartitionReader, PartitionSummary
+from oncelog.segments.partition_reading import INT64_MAX, Listener, PartitionReader, PartitionSummary
 from oncelog.segments.rows import BUCKET_COUNT, Rows, bucket_of, judge_bucket
 from oncelog.segments.source import Source
 from oncelog.segments.topic_ids import cluster_metadata
@@ -81,6 +83,11 @@ class Report:
         """The findings that are no notes."""
         return [each for each in self.findings if each.is_fault]
 
+    @property
+    def unread(self) -> list[Finding]:
+        """What could not be read: of that nothing is known."""
+        return [each for each in self.findings if each.kind == UNREAD]
+
 
 def plan_of(
     source: Source, paths: Iterable[str], *, decision_topic: str = DECISION_TOPIC, is_running: Callable[[str], bool]
@@ -93,7 +100,7 @@ def plan_of(
             f"these directories belong to {len(clusters)} clusters: reconcile each cluster by itself"
         )
     for each in directories:
-        if not each.partitions:
+        if not each.partitions and not each.unread:
             raise ConfigurationError(
                 f"{each.path} holds no logs: no folder of it is named TOPIC-PARTITION and has segments"
             )
@@ -146,7 +153,8 @@ class Reconciliation:
             self.add(summary)
             if files.topic == TRANSACTION_STATE and files in chosen:
                 self._positions.append((files, summary.end_position))
-        for topic, partition in (where for each in self.plan.directories for where in each.lost):
+        away = [where for each in self.plan.directories for where in each.lost]
+        for topic, partition in (*away, *self._unread_directories()):
             if topic == TRANSACTION_STATE and partition not in self.coordinators.partitions:
                 self.coordinators.gap(partition, is_damage=True)
         if any(each.lost_processes for each in self.plan.directories):  # which partitions were there nobody can say
@@ -203,6 +211,8 @@ class Reconciliation:
 
     def _unheard(self) -> Unheard:
         """Which producers no coordinator needs to know any more: one whose log was lost and begun anew forgot them."""
+        if any(topic == METADATA_TOPIC for topic, _ in self._unread_partitions()):
+            return Unheard(INT64_MAX, NEVER_MS)
         end_id, count = max((each.producer_id for each in self.coordinators.known()), default=-1) + 1, 0
         for each in self.plan.directories:
             metadata = cluster_metadata(self._source, each.path) if each.is_oncelog else None
@@ -218,6 +228,7 @@ class Reconciliation:
         self._findings += islice(self._of_open(), FINDINGS_MAX)
         self._findings += islice(self._of_offsets(), FINDINGS_MAX)
         for directory in self.plan.directories:
+            self._findings += directory.unread
             for file, text in directory.problems:
                 self._findings.append(Finding(DAMAGED, text, directory.path, file=file))
             self._findings += islice(_of_lost(directory), FINDINGS_MAX)
@@ -228,7 +239,7 @@ class Reconciliation:
             )
         elif self.coordinators.is_damaged:
             report.notes.append(
-                f"records of {TRANSACTION_STATE} are damaged or gone: what only they could tell is not judged;"
+                f"records of {TRANSACTION_STATE} are damaged, gone or were not read: what only they could tell is not judged;"
                 " end nothing by hand that nobody seems to own"
             )
         elif not self.names_every_producer:
@@ -300,8 +311,21 @@ class Reconciliation:
             range(max(numbers, default=-1) + 1)
         )
         yield from judge_offsets(
-            self.offsets.committed.values(), logs, directory=home, has_every_partition=has_all and is_one
+            self.offsets.committed.values(),
+            logs,
+            directory=home,
+            has_every_partition=has_all and is_one,
+            unread=self._unread_partitions(),
         )
+
+    def _unread_directories(self) -> set[TopicPartition]:
+        found = {TopicPartition(each.topic, each.partition) for on in self.plan.directories for each in on.unread}
+        return {each for each in found if each.topic}
+
+    def _unread_partitions(self) -> set[TopicPartition]:
+        """Those whose directory or some segment could not be read."""
+        segments = {TopicPartition(each.topic, each.partition) for each in self._summaries if not each.is_read}
+        return self._unread_directories() | segments
 
     def _listener(self, files: PartitionFiles, place: int) -> Listener:
         if files.topic == TRANSACTION_STATE:

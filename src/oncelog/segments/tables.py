@@ -5,7 +5,7 @@
 | `batches` | batch, by its header; `problem` says what is wrong with it (null: nothing) |
 | `records` | record of a readable batch that is none of control (cut from the batches: as slow as reading them) |
 | `markers` | end-of-transaction marker |
-| `transactions` | transaction of a log: `outcome` commit, abort or open; `first_offset` null where its data was not met |
+| `transactions` | transaction of a log: `outcome` commit, abort, open, null: not to be read; `first_offset` null: no data |
 | `producers` | producer of a `.snapshot` file |
 | `aborted_index` | entry of a `.txnindex` file |
 | `coordinator_states` | record of `__transaction_state`; `state` null: a tombstone |
@@ -260,7 +260,7 @@ def _transactions(source: Source, files: PartitionFiles) -> Iterator[Row]:
     yield from listener.rows
     for each in summary.open_transactions:
         place = (each.producer_id, each.producer_epoch, each.first_offset, each.last_offset)
-        yield (*place, None, "open", None)
+        yield (*place, None, None if each.is_uncertain else "open", None)
 
 
 def _producers(source: Source, files: PartitionFiles) -> Iterator[Row]:

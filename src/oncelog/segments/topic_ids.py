@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 
 from oncelog.core.metadata.cluster import ClusterMetadata
@@ -48,15 +48,24 @@ def _values(data: bytes) -> Iterator[bytes]:
                 yield record.value
 
 
+def _pass_over(path: str, error: StorageError) -> None:
+    """Somebody else says that it cannot be read."""
+
+
 def of_others(
-    source: Source, data_directory: str, partitions: Iterable[TopicPartition], *, is_clean: bool
+    source: Source,
+    data_directory: str,
+    partitions: Iterable[TopicPartition],
+    *,
+    is_clean: bool,
+    not_read: Callable[[str, StorageError], None] = _pass_over,
 ) -> dict[TopicPartition, str]:
     """Of these partitions those whose directory says that it is another topic's, so that a start takes them for lost; and what to
-    say of it.
+    say of it. `not_read` is told of those files that cannot be read.
 
     A topic that is not known was deleted: its directory may have been left by a crash, but not by a clean stop.
     """
-    said = {where: owner for where in partitions if (owner := _owner(source, f"{data_directory}/{where}"))}
+    said = {where: owner for where in partitions if (owner := _owner(source, f"{data_directory}/{where}", not_read))}
     ids = topic_ids(source, data_directory) if said else {}
     names = {topic_id: name for name, topic_id in ids.items()}
     found: dict[TopicPartition, str] = {}
@@ -70,9 +79,12 @@ def of_others(
     return found
 
 
-def _owner(source: Source, path: str) -> bytes:
+def _owner(source: Source, path: str, not_read: Callable[[str, StorageError], None]) -> bytes:
     file = metadata_path(path)
     try:
         return partition_metadata_from_bytes(source.read_whole(file)) if source.exists(file) else b""
-    except (CorruptIndex, StorageError):
+    except CorruptIndex:
+        return b""
+    except StorageError as error:
+        not_read(file, error)
         return b""

@@ -22,7 +22,7 @@ from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_P
 from oncelog.errors import ConfigurationError, StorageError
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.host.spill import BucketFiles, read_bucket
-from oncelog.segments.directory import PartitionFiles
+from oncelog.segments.directory import DataDirectory, PartitionFiles
 from oncelog.segments.reconciliation import Plan, Reconciliation, Report, plan_of, read_log
 from oncelog.segments.source import BytesFile, Source
 from oncelog.segments.tables import SCHEMAS, concerns, rows_of
@@ -91,7 +91,10 @@ class Segments:
             logs = [part for each in logs for part in _by_segment(each)]
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        return self._mapped(logs, partial(_table_rows, name), from_arrow_schema(SCHEMAS[name]))
+        schema = from_arrow_schema(SCHEMAS[name])
+        found = self._mapped(logs, partial(_table_rows, name), schema)
+        more = beside_logs(self.plan.directories) if name == "problems" else []
+        return found.union(self._spark.createDataFrame(more, schema)) if more else found
 
     def create_views(self, prefix: str = "segments_") -> list[str]:
         """Temporary views of all tables for SQL; their names."""
@@ -148,10 +151,19 @@ class Segments:
 
         self._spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", 1)  # a segment at a time
         paths = [path for each in logs for path in _paths_of(each)]
-        frame = self._spark.read.format("binaryFile").load(paths)
+        # A session may pass over what cannot be read: a segment that does not come is taken for an empty one.
+        strict = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+        frame = self._spark.read.format("binaryFile").options(**strict).load(paths)
         number = f.when(f.col("path").endswith(".log"), 1).otherwise(0)
         placed = frame.select(_folder(f).alias("log"), number.alias("number"), f.col("path").alias("file"), "content")
         return placed.repartition("log").sortWithinPartitions("log", "number", "file").select("log", "file", "content")
+
+
+def beside_logs(directories: Sequence[DataDirectory]) -> list[tuple[Any, ...]]:
+    """Rows of `problems` about what is no log that can be listed: checkpoints, directories of partitions."""
+    unread = [each for on in directories for each in on.unread]
+    rows = [(each.directory, each.topic, each.partition, each.file, 0, 0, each.text) for each in unread]
+    return rows + [(on.path, "", -1, file, 0, 0, text) for on in directories for file, text in on.problems]
 
 
 def _paths_of(files: PartitionFiles) -> list[str]:

@@ -262,3 +262,59 @@ def test_an_internal_topic_is_not_sent_elsewhere(data: pathlib.Path, name: str) 
     assert "another topic" in ways["u-1"]
     assert "another topic" not in ways[f"{name}-3"]
     assert "can begin anew" in ways[f"{name}-3"]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The directory of a broker that was stopped: three segments with commits and an abort, and a group at their end."""
+    directory = tmp_path_factory.mktemp("written") / "data"
+    with TestBroker(data_dir=str(directory), config={"log.segment.bytes": 1 << 20}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("t")
+        for number in range(5):
+            end = ("--abort",) if number % 2 else ()
+            cli("produce", "t", "--transactional-id", "app", *end, stdin=f"{'x' * 500_000}\n")
+        cli("consume", "t", "-g", "readers", "-e")
+    assert len(list((directory / "t-0").glob("*.log"))) == 3
+    assert oncelog("reconcile", directory, "--exit-code").exit_code == 0
+    return directory
+
+
+def refuse(path: pathlib.Path) -> None:
+    """A link in a circle can be opened by nobody; root may open what others may not."""
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    path.symlink_to(path)
+
+
+def test_from_what_cannot_be_read_nothing_is_concluded(written: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """A segment that the user may not open was said to be empty, and the group behind it to be moved."""
+    data, silent = tmp_path / "data", set()
+    for name in sorted(str(each.relative_to(written)) for each in written.rglob("*")):
+        shutil.copytree(written, data)
+        refuse(data / name)
+        result = oncelog("reconcile", data, "-o", "json", "--exit-code")
+        if result.exit_code == 0:
+            silent.add(pathlib.Path(name).name)
+        else:
+            assert (result.exit_code, name in result.stdout + result.stderr) == (1, True), result.stdout
+        if result.stdout.startswith('{\n  "consistent"'):
+            found = json.loads(result.stdout)["findings"]
+            assert {each["kind"] for each in found} <= {"unread", "note"}, (name, found)
+            assert "reset-offsets" not in result.stdout
+        shutil.rmtree(data)
+    unasked = {".kafka_cleanshutdown", ".oncelog_aborted_index", "leader-epoch-checkpoint"}
+    assert {each for each in silent - unasked if not each.endswith((".index", ".snapshot"))} == set()
+
+
+def test_what_could_not_be_read_is_told_with_its_exit_status(written: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    data = pathlib.Path(shutil.copytree(written, tmp_path / "data"))
+    *_, last = sorted((data / "t-0").glob("*.log"))
+    refuse(last)
+    result = oncelog("reconcile", data, "-o", "json")
+    document = json.loads(result.stdout)
+    assert (result.exit_code, document["consistent"], document["unread"], document["counts"]) == (1, False, 1, {})
+    (found,) = [each for each in document["findings"] if each["kind"] == "unread"]
+    assert found["text"] == f"{last} cannot be read: Too many levels of symbolic links: nothing is concluded from it"
+    result = oncelog("reconcile", data)
+    assert (result.exit_code, result.stdout.splitlines()[1].split()[:2]) == (1, ["unread", "t-0"])
+    assert "1 could not be read, and nothing is concluded from that; of the rest: consistent" in result.stderr

@@ -194,3 +194,35 @@ def test_the_directory_of_a_process_that_is_gone_is_missed(data: pathlib.Path) -
     shutil.rmtree(data / "processes")
     mark.write_text("of another cluster\n")
     assert problems(data) == []
+
+
+def test_a_segment_that_cannot_be_read_is_told_once_and_compared_with_nothing(data: pathlib.Path) -> None:
+    """A link in a circle stands for a file that the user may not open: root may."""
+    *_, last = segments(data)
+    last.unlink()
+    last.symlink_to(last)
+    found = json.loads(oncelog("dump-log", data, "--problems-only", "-o", "json").stdout)
+    beside = {row["file"]: row["problem"] for row in found}
+    assert beside.pop(str(last)) == "cannot be read: Too many levels of symbolic links"
+    assert set(beside) <= {str(each) for each in last.parent.glob(f"{last.stem}.*")}
+    assert set(beside.values()) == {
+        f"not compared with {last}, which cannot be read: Too many levels of symbolic links"
+    }
+
+
+@pytest.mark.parametrize("name", ["meta.properties", RECOVERY_POINTS, LOG_START_OFFSETS, CLEANED_OFFSETS])
+def test_where_what_is_known_of_the_logs_cannot_be_read_that_is_told_once(data: pathlib.Path, name: str) -> None:
+    """Nothing was missed then, and nothing said."""
+    (data / name).unlink()
+    (data / name).symlink_to(data / name)
+    found = json.loads(oncelog("dump-log", data, "--problems-only", "-o", "json").stdout)
+    why = "cannot be read: Too many levels of symbolic links"
+    assert [(row["file"], row["problem"]) for row in found] == [(str(data / name), why)]
+
+
+def test_a_journal_that_cannot_be_read_hides_nothing_else(data: pathlib.Path) -> None:
+    journal = data / "oncelog.journal.0"
+    journal.symlink_to(journal)
+    segments(data)[0].write_bytes(b"nonsense")
+    found = json.loads(oncelog("dump-log", data, "--problems-only", "-o", "json").stdout)
+    assert {str(journal), str(segments(data)[0])} <= {row["file"] for row in found}

@@ -42,3 +42,10 @@ def test_a_migrations_state_has_offsets_of_another_broker() -> None:
     for partition, offset in [(0, 500), (0, 3), (7, 0)]:
         committed = [CommittedOffset("__oncelog-migration-abc", "t", partition, offset, 0, 3)]
         assert not list(judge_offsets(committed, logs, directory="/data", has_every_partition=True))
+
+
+def test_a_partition_that_could_not_be_read_says_nothing() -> None:
+    logs = {TopicPartition("t", 0): Bounds(0, 0)}
+    committed = [CommittedOffset("g", "t", 0, 2007, 42, 3), CommittedOffset("g", "t", 1, 9, 42, 4)]
+    for unread in ({TopicPartition("t", 0), TopicPartition("t", 1)}, {TopicPartition("__consumer_offsets", 42)}):
+        assert not list(judge_offsets(committed, logs, directory="/", has_every_partition=True, unread=unread))

@@ -15,7 +15,7 @@ import click
 
 from oncelog.cli.command import Settings, command
 from oncelog.cli.numbers import WholeNumberRange
-from oncelog.cli.output import EXIT_FOUND, REPAIR, Column, Failed, Output, counted, json_text
+from oncelog.cli.output import EXIT_FAILURE, EXIT_FOUND, REPAIR, Column, Failed, Output, counted, json_text
 from oncelog.core.processes.process_plan import FOLLOWERS_FOLDER, directory_of
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
@@ -47,7 +47,13 @@ _COLUMNS = [
 @command(name="reconcile")
 @click.argument("directories", nargs=-1, required=True, type=click.Path(exists=True, file_okay=False))
 @click.option("--exit-code", is_flag=True, help="Exit status 3 when a fault is found.")
-@click.option("--kind", "kinds", multiple=True, metavar="KIND", help="Only findings of this kind; `note` for notes.")
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="KIND",
+    help="Only findings of this kind; `note` for notes, `unread` for what could not be read.",
+)
 @click.option("--notes", is_flag=True, help="Also what is unfinished, or was not judged.")
 @click.option("--workers", type=WholeNumberRange(1), help="Processes that read [default: one for each core].")
 @click.option(
@@ -70,22 +76,23 @@ def reconcile(
     DIRECTORIES are data directories of oncelog or of Apache Kafka: of one broker, or of all brokers of a cluster. Found
     are hanging, orphaned and torn transactions, markers without a decision and decisions without a marker, transaction
     indexes and producer snapshots that differ from the log, group offsets that point nowhere, gaps, damaged batches: each
-    with its offsets and the command that mends it (docs/reconcile.md).
+    with its offsets and the command that mends it (docs/reconcile.md). Exit status 1 when something could not be read, from
+    which nothing is concluded.
     """
     out = ctx.ensure_object(Settings).out
     try:
-        from oncelog.core.reconciliation.findings import KINDS, NOTE
+        from oncelog.core.reconciliation.findings import KINDS, NOTE, UNREAD
         from oncelog.segments.reconciliation import plan_of
     except ModuleNotFoundError as error:
         raise Failed(f"reconcile needs {error.name}: pip install oncelog[reconcile]") from error
-    unknown = [kind for kind in kinds if kind not in (*KINDS, NOTE)]
+    unknown = [kind for kind in kinds if kind not in (*KINDS, UNREAD, NOTE)]
     if unknown:
-        raise click.UsageError(f"--kind {unknown[0]}: there are {', '.join((*KINDS, NOTE))}")
+        raise click.UsageError(f"--kind {unknown[0]}: there are {', '.join((*KINDS, UNREAD, NOTE))}")
     files = ReadOnlyFiles()
     try:
         plan = plan_of(
             files,
-            _each_once([own for each in directories for own in _of_all_processes(each)]),
+            _each_once([own for each in directories for own in _of_all_processes(files, each)]),
             decision_topic=decision_topic,
             is_running=lambda path: is_locked(f"{path}/.lock"),
         )
@@ -97,17 +104,19 @@ def reconcile(
         raise Failed("a process that read was killed: out of memory? --workers 1 needs least") from error
     except OSError as error:
         raise Failed(f"the temporary files cannot be written: {error.strerror or error}") from error
-    _print(out, report, set(kinds) or (set(KINDS) | ({NOTE} if notes or out.is_machine else set())))
+    _print(out, report, set(kinds) or {*KINDS, UNREAD, *([NOTE] if notes or out.is_machine else [])})
     if exit_code and report.faults:
         ctx.exit(EXIT_FOUND)
+    if report.unread:
+        ctx.exit(EXIT_FAILURE)
 
 
-def _of_all_processes(directory: str) -> list[str]:
+def _of_all_processes(files: ReadOnlyFiles, directory: str) -> list[str]:
     """The directory, and those of the broker's other processes: a process alone has positions in logs that others lead."""
     folder = f"{directory}/{FOLLOWERS_FOLDER}"
-    numbers = sorted(int(name) for name in os.listdir(folder) if name.isdecimal()) if os.path.isdir(folder) else []
+    numbers = sorted(int(name) for name in files.list(folder) if name.isdecimal()) if files.exists(folder) else []
     others = (directory_of(directory, number) for number in numbers)
-    return [directory, *(each for each in others if os.path.exists(f"{each}/meta.properties"))]
+    return [directory, *(each for each in others if files.exists(f"{each}/meta.properties"))]
 
 
 def _each_once(directories: Sequence[str]) -> list[str]:
@@ -224,8 +233,9 @@ def _print(out: Output, report: Report, kinds: set[str]) -> None:
     if out.format == "json":
         counts = Counter(each.kind for each in report.faults)
         document = {
-            "consistent": not report.faults,
+            "consistent": not report.faults and not report.unread,
             "counts": dict(counts),
+            "unread": len(report.unread),
             "logs": report.log_count,
             "batches": report.batch_count,
             "records": report.record_count,
@@ -238,9 +248,11 @@ def _print(out: Output, report: Report, kinds: set[str]) -> None:
     out.rows(_COLUMNS, rows)
     for note in report.notes:
         out.note(f"note: {note}")
-    hidden = sum(not each.is_fault for each in report.findings) if "note" not in kinds else 0
+    hidden = sum(each.kind == "note" for each in report.findings) if "note" not in kinds else 0
     more = f" ({counted(hidden, 'note')}: --notes)" if hidden else ""
     verdict = f"{counted(len(report.faults), 'fault')} found" if report.faults else "consistent"
+    if report.unread:
+        verdict = f"{len(report.unread)} could not be read, and nothing is concluded from that; of the rest: {verdict}"
     out.note(
         f"{counted(report.log_count, 'log')}, {report.batch_count} batches, "
         f"{counted(report.record_count, 'record')}: {verdict}{more}"

@@ -30,7 +30,7 @@ GONE = "only a copy of the files has them (docs/runbook.md, a damaged partition)
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """What a data directory says of its logs. None: that file is not there, or cannot be read."""
+    """What a data directory says of its logs. None: that file is not there, or says nothing that can be understood."""
 
     synced_ends: dict[TopicPartition, int]
     log_starts: dict[TopicPartition, int] | None
@@ -45,7 +45,7 @@ class Checkpoints:
 
     @classmethod
     def read(cls, directory: str) -> Checkpoints:
-        """Those of a data directory; empty ones of any other."""
+        """Those of a data directory; empty ones of any other. Raises OSError where one cannot be read."""
         meta = _content(f"{directory}/meta.properties")
         ends: dict[TopicPartition, int] = {}
         for name in (checkpoint_files.RECOVERY_POINTS, checkpoint_files.OFFLINE_ENDS):
@@ -56,7 +56,7 @@ class Checkpoints:
             _offsets(directory, checkpoint_files.LOG_START_OFFSETS),
             _offsets(directory, checkpoint_files.CLEANED_OFFSETS),
             meta is not None and b"directory.id" not in meta,
-            os.path.exists(f"{directory}/{checkpoint_files.CLEAN_SHUTDOWN}"),
+            _is_there(f"{directory}/{checkpoint_files.CLEAN_SHUTDOWN}"),
         )
 
 
@@ -70,7 +70,7 @@ def directory_items(path: str) -> Iterator[Item]:
             yield from _of_partition(path, where)
         else:
             os.listdir(path)
-            if os.path.exists(f"{path}/{checkpoint_files.RECOVERY_POINTS}"):
+            if _is_there(f"{path}/{checkpoint_files.RECOVERY_POINTS}"):
                 yield from _lost_partitions(path)
             yield from (problem(lost, text) for lost, text in lost_processes(ReadOnlyFiles(), path).items())
     except OSError as error:
@@ -164,8 +164,16 @@ def _content(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             return file.read()
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def _is_there(path: str) -> bool:
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
 
 
 def _offsets(directory: str, name: str) -> dict[TopicPartition, int] | None:

@@ -47,6 +47,7 @@ def dump_log(
     out = settings.out
     wanted = Wanted(records, first_offset, end_offset)
     problem_count = file_count = 0
+    told: set[tuple[str, str]] = set()  # a checkpoint that cannot be read is met by each partition's directory
     with out.stream() as emit:
         for path in _files(paths):
             if only_journal and not is_journal_file(path):
@@ -54,6 +55,11 @@ def dump_log(
             file_count += not os.path.isdir(path)
             is_titled = problems_only
             for item in _items(path, wanted):
+                if item.is_problem and item.row["position"] is None:
+                    what = (os.path.abspath(item.row["file"]), item.row["problem"])
+                    if what in told:
+                        continue
+                    told.add(what)
                 problem_count += item.is_problem
                 if problems_only and not item.is_problem:
                     continue

@@ -278,7 +278,7 @@ class LogFacts:
 def log_facts(index_path: str) -> LogFacts | None:
     """Those of the segment an index belongs to; None where it is not there."""
     path = os.path.splitext(index_path)[0] + ".log"
-    if not os.path.exists(path):
+    if not os.path.lexists(path):  # one that cannot be opened is not for that absent
         return None
     with opened(path) as file:
         facts = LogFacts(file.size(), end_offset=base_offset_of(path))
@@ -469,14 +469,26 @@ def items_of(path: str, wanted: Wanted) -> Iterator[Item]:
     """Everything in one file; damage of any kind becomes an item, never an exception."""
     reader = reader_of(path)
     if reader is None:
-        yield problem(path, "no file of a log: its name tells no format")
+        try:
+            os.stat(path)  # of a directory without the right to enter it not even that
+            yield problem(path, "no file of a log: its name tells no format")
+        except OSError as error:
+            yield unread(error, path)
         return
     try:
         yield from reader(path, wanted)
     except (CorruptIndex, CorruptBatch) as error:
         yield problem(path, str(error))
     except OSError as error:
-        yield problem(path, f"cannot be read: {error.strerror or error}")
+        yield unread(error, path)
+
+
+def unread(error: OSError, path: str) -> Item:
+    """What the system refused while `path` was looked at: itself, or the file that it is compared with."""
+    refused = str(error.filename or path)
+    if os.path.abspath(refused) == os.path.abspath(path):
+        return problem(path, f"cannot be read: {error.strerror or error}")
+    return problem(path, f"not compared with {refused}, which cannot be read: {error.strerror or error}")
 
 
 def _read(path: str) -> bytes:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from oncelog.cli.dump_log.files import Item, Wanted, problem
+from oncelog.cli.dump_log.files import Item, Wanted, problem, unread
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import PARTITION_METADATA, partition_metadata_from_bytes
 from oncelog.log.journal import CLOSED_FILE, FILE_PREFIX
@@ -33,8 +33,12 @@ def journal_items(path: str, wanted: Wanted) -> Iterator[Item]:
     if os.path.basename(path) == CLOSED_FILE:
         yield Item({"kind": "journal_closed", "file": path}, "the journal is over: a start removes what is left of it")
         return
-    with open(path, "rb") as file:
-        data = file.read()
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        yield unread(error, path)
+        return
     try:
         header = segment_header_from_bytes(data)
     except StorageError as error:

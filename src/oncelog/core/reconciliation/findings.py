@@ -1,4 +1,5 @@
-"""What a reconciliation may find: eleven kinds of faults, each with witness offsets and the command that mends it."""
+"""What a reconciliation may find: eleven kinds of faults, each with witness offsets and the command that mends it; and what
+it could not read, from which nothing follows."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ PRODUCER_STATE = "producer_state"
 OFFSET_NOWHERE = "offset_nowhere"
 GAP = "gap"
 DAMAGED = "damaged"
+UNREAD = "unread"  # no fault of the files that were read, and no verdict on the others: the exit status says so
 NOTE = "note"  # no fault: unfinished, or not judged, and why
 
 INTERNAL_TOPICS = frozenset(("__transaction_state", "__consumer_offsets", "__share_group_state"))
@@ -44,7 +46,7 @@ class Finding:
     """One verdict. `first_offset` and `last_offset` (inclusive) are the witness in `topic`-`partition` of `directory`; -1: none.
 
     `producer_epoch` is the transaction's own (that of its data), where there is one. `repair`: what to type; "" where no
-    command mends it, then `text` says what does. `kind` is one of KINDS, or NOTE.
+    command mends it, then `text` says what does. `kind` is one of KINDS, UNREAD or NOTE.
     """
 
     kind: str
@@ -85,7 +87,7 @@ def no_copy(topic: str) -> str:
 
 def in_order(findings: list[Finding]) -> list[Finding]:
     """By kind, then place."""
-    order = {kind: number for number, kind in enumerate((*KINDS, NOTE))}
+    order = {kind: number for number, kind in enumerate((UNREAD, *KINDS, NOTE))}
     return sorted(
         set(findings),
         key=lambda each: (

@@ -5,7 +5,7 @@ Offsets of a transaction count once its COMMIT marker is in the log of `__consum
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from oncelog.core.migration.progress import GROUP_PREFIX
@@ -14,6 +14,7 @@ from oncelog.core.shell_words import shell_text
 from oncelog.types import TopicPartition
 from oncelog.wire.log_records.consumer_offsets import ConsumerOffsetsRecord, OffsetCommit, OffsetDeleted
 
+OFFSETS_TOPIC = "__consumer_offsets"
 Key = tuple[str, str, int]
 
 
@@ -73,8 +74,10 @@ def judge_offsets(
     *,
     directory: str,
     has_every_partition: bool,
+    unread: Collection[TopicPartition] = (),
 ) -> Iterable[Finding]:
-    """Committed offsets that point behind the end of their partition, or into one that is not there.
+    """Committed offsets that point behind the end of their partition, or into one that is not there; nothing of partitions that
+    could not be read.
 
     Those of `oncelog migrate` are offsets of the broker that the topic came from, and moving them would lose records.
     """
@@ -82,7 +85,10 @@ def judge_offsets(
     for each in committed:
         if each.group_id.startswith(GROUP_PREFIX):
             continue
-        bounds = logs.get(TopicPartition(each.topic, each.partition))
+        where = TopicPartition(each.topic, each.partition)
+        if where in unread or TopicPartition(OFFSETS_TOPIC, each.log_partition) in unread:
+            continue
+        bounds = logs.get(where)
         if bounds is None:
             if each.topic in topics and has_every_partition:
                 text = f"group {each.group_id} is at offset {each.offset} of {each.topic}-{each.partition}, which is not there"
@@ -109,7 +115,7 @@ def _finding(kind: str, each: CommittedOffset, directory: str, text: str) -> Fin
         kind,
         text,
         directory,
-        "__consumer_offsets",
+        OFFSETS_TOPIC,
         each.log_partition,
         first_offset=each.log_offset,
         last_offset=each.log_offset,

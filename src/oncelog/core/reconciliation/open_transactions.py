@@ -29,7 +29,14 @@ def judge_open(
     if coordinators.has_moved(opened.producer_id):
         return None
     if opened.is_uncertain:
-        return _finding(NOTE, place, opened, "open, unless its marker lies in the damaged place behind it", "", "")
+        return _finding(
+            NOTE,
+            place,
+            opened,
+            "open, unless its marker lies in what is damaged or could not be read behind it",
+            "",
+            "",
+        )
     current = coordinators.owner_of(opened.producer_id)
     if current is None:
         return _unknown(place, opened, coordinators, names_every_producer)

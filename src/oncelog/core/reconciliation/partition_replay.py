@@ -68,7 +68,7 @@ class Ended(NamedTuple):
 
 
 class Open(NamedTuple):
-    """A transaction without a marker at the log's end. `is_uncertain`: its marker may lie in a damaged place.
+    """A transaction without a marker at the log's end. `is_uncertain`: its marker may lie in what cannot be read.
 
     `last_marker_timestamp` is of the producer's marker before it, -1 where there is none.
     """
