@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import pathlib
 from collections.abc import AsyncIterator
@@ -258,7 +259,8 @@ def test_what_is_not_known_is_said_with_the_way_to_know_it(cli: Cli, monkeypatch
     monkeypatch.setattr(Producer, "commit_transaction", unanswered)
     cli.create("produce-unknown")
     result = cli("produce", "produce-unknown", "--transactional-id", "produce-u", "-o", "json", stdin="x\n", status=1)
-    note, error = result.stderr.splitlines()
+    before, note, error = result.stderr.splitlines()
+    assert before == "nothing was committed before it"
     repair = f"oncelog -b {cli.bootstrap_servers} transactions describe produce-u"
     assert note == f"it is not known whether the transaction of 1 record was committed: `{repair}` tells"
     assert error.startswith("error: REQUEST_TIMED_OUT: commit_transaction not done")
@@ -388,3 +390,32 @@ def test_a_topic_is_looked_for_where_nothing_is_to_be_sent(cli: Cli) -> None:
 def test_nothing_to_send_is_no_failure(cli: Cli) -> None:
     cli.create("produce-nothing")
     assert cli("produce", "produce-nothing", stdin="").stderr == "0 records sent\n"
+
+
+def test_what_fails_in_a_transaction_is_told_with_what_was_committed_before(cli: Cli) -> None:
+    """Where the broker refused, or a file could not be read, nothing told whoever runs it again from where."""
+    cli("topics", "create", "produce-part-t", "-c", "max.message.bytes=1000")
+    command = ["produce", "produce-part-t", "--transactional-id", "produce-q", "--transaction-size", 2]
+    large = "x" * 5000
+    note, error = cli(*command, stdin=f"a\nb\nc\nd\ne\n{large}\n", status=1).stderr.splitlines()
+    assert note == "its transaction is aborted, before it 4 records committed in 2 transactions"
+    assert error.startswith("error: MESSAGE_TOO_LARGE: ")
+    note, _ = cli(*command, stdin=f"{large}\n", status=1).stderr.splitlines()
+    assert note == "its transaction is aborted, nothing was committed"
+    assert [row["value"] for row in consumed(cli, "produce-part-t")] == ["a", "b", "c", "d"]
+
+
+def test_a_file_that_the_disk_cannot_read_is_named_with_what_was_sent(
+    monkeypatch: pytest.MonkeyPatch, cli: Cli
+) -> None:
+    async def broken(_: object) -> AsyncIterator[bytes]:
+        yield b"a\nb"
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("oncelog.cli.commands.produce.byte_chunks", broken)
+    cli.create("produce-eio")
+    command = ["produce", "produce-eio", "--transactional-id", "produce-eio", "--transaction-size", 1]
+    assert cli(*command, stdin="", status=1).stderr == (
+        "error: stdin, line 2: cannot be read: Input/output error; its transaction is aborted, before it 1 record committed in "
+        "1 transaction\n"
+    )

@@ -124,8 +124,7 @@ async def produce(settings: Settings, /, topic: str, files: tuple[IO[bytes], ...
         except Failed as error:  # of what was read
             raise Failed(f"{error}; {_before(batching, report)}", error.hint) from error
         except OncelogError:
-            if transactional_id is None:
-                settings.out.note(await _stored(report))
+            settings.out.note(_before(batching, report) if batching.is_transactional else await _stored(report))
             raise
         except asyncio.CancelledError:
             if report.transaction_count:  # whoever runs it again must know
@@ -160,7 +159,7 @@ def _ended(report: Report) -> str:
 
 
 def _before(batching: Batching, report: Report) -> str:
-    """What was written before a line that could not be: whoever runs it again must know."""
+    """What was written before what failed, a line or a transaction: whoever runs it again must know."""
     if not batching.is_transactional:
         count = report.record_count
         return (
@@ -168,7 +167,10 @@ def _before(batching: Batching, report: Report) -> str:
             if count
             else "nothing was sent"
         )
-    ended = f"before it {_ended(report)}" if report.transaction_count else "nothing was committed"
+    if report.transaction_count:
+        ended = f"before it {_ended(report)}"
+    else:
+        ended = "nothing was committed before it" if report.unknown else "nothing was committed"
     return ended if report.unknown else f"its transaction is aborted, {ended}"
 
 
@@ -303,6 +305,8 @@ async def _records(
                 read_count += 1
         except Failed as error:
             raise Failed(f"{place}: {error}", error.hint) from error
+        except OSError as error:
+            raise Failed(f"{place}: cannot be read: {error.strerror or error}") from error
 
 
 def _name(file: IO[bytes]) -> str:
