@@ -10,7 +10,8 @@ import pytest
 
 from oncelog import TopicPartition, errors, sync
 from oncelog.client.admin.acls import Acl, AclFilter
-from oncelog.client.rights import Rights, next_step
+from oncelog.client.rights import Rights, as_second_reason, named_user, next_step, without_right
+from oncelog.core.producer.manager_config import WRITE_PREPARED
 from oncelog.testing import TestBroker
 
 AUTHORIZER = {
@@ -44,6 +45,16 @@ def test_the_way_out() -> None:
     assert bob.way_out(53, "id").startswith(
         "; User:bob smith needs the right to write transactional id 'id' (this producer is over: make a new one then): oncelog "
     )
+    two_phase = bob.way_out(53, "id", WRITE_PREPARED)
+    assert two_phase.startswith(
+        "; the broker must have transaction.two.phase.commit.enable=true; and where it has an authorizer, User:bob smith needs "
+    ), "without one no right helps, nor can it be given"
+    assert named_user(f"refused{two_phase}") == "bob smith"
+    assert without_right(f"refused{two_phase}") == "refused"
+    assert as_second_reason(f"refused{two_phase}").startswith(
+        "refused; or, where it is so already, User:bob smith needs "
+    )
+    assert "the broker must have" not in bob.way_out(53, "id", WRITE_PREPARED, prefix="spark")
     assert bob.way_out(31, "").endswith("add --cluster --principal 'User:bob smith' --operation idempotent-write")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from oncelog.core.producer.manager_config import AND
+from oncelog.core.producer.manager_config import AND, WRITE_PREPARED
 from oncelog.core.shell_words import quoted
 from oncelog.errors import ErrorCode, KafkaError, error_for
 from oncelog.lazy_dataclass import dataclass
@@ -66,6 +66,9 @@ NEEDED: Mapping[str, Mapping[ErrorCode, str]] = {
 }
 
 _NEEDS, _NOBODY = " needs the right to ", "User:ANONYMOUS"
+# A broker gives the same code for the one and the other (KIP-939); without an authorizer no right helps.
+_BROKER_KEY = "; the broker must have transaction.two.phase.commit.enable=true"
+_WITH_AUTHORIZER = "and where it has an authorizer, "
 
 _NEXT_STEPS = {
     ErrorCode.NON_EMPTY_GROUP: "stop its members first",
@@ -111,7 +114,7 @@ class Rights:
     def way_out(self, error_code: int, name: str, operation: str = "", *, prefix: str = "") -> str:
         """To be put behind an error's text; "" where nothing is known to help. Of rights, `name`: the topic's, group's or
         transactional id's; `operation` (default: what such a client does with it) is the right that is missing, or
-        `WRITE_PREPARED`. `prefix`: of many names; the rule is one of all of them."""
+        `WRITE_PREPARED`. `prefix`: of many names, after the broker was asked whether it prepares; the rule is one of all of them."""
         found = _OPTIONS.get(ErrorCode(error_code)) if error_code in _OPTIONS else None
         if found is None:
             return next_step(error_code)
@@ -128,8 +131,9 @@ class Rights:
         also = " (create too where it does not exist yet)" if may_be_made else ""
         if option == "--transactional-id" and self.of_topics == OF_TOPICS["producer"] and not prefix:
             also = " (this producer is over: make a new one then)"
+        first = f"{_BROKER_KEY}; {_WITH_AUTHORIZER}" if operation == WRITE_PREPARED and not prefix else "; "
         return (
-            f"; {who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
+            f"{first}{who}{_NEEDS}{operation} {resource}{also}: oncelog acls add {option}{argument} "
             f"--principal {quoted(f'User:{self.user}') if self.user else 'User:NAME'} "
             + " ".join(f"--operation {each}" for each in operation.split(AND))
         )
@@ -138,14 +142,14 @@ class Rights:
 def named_user(text: str) -> str:
     """Whose right an error's text names; "" where it names nobody."""
     head, found, _ = text.partition(_NEEDS)
-    who = head.rpartition("; ")[2]
+    who = head.rpartition("; ")[2].removeprefix(_WITH_AUTHORIZER)
     return who.removeprefix("User:") if found and who.startswith("User:") else ""
 
 
 def without_right(text: str) -> str:
     """An error's text before the right that it names, if it names one."""
     head, found, _ = text.partition(_NEEDS)
-    return head.rpartition("; ")[0] if found else text
+    return head.rpartition("; ")[0].removesuffix(_BROKER_KEY) if found else text
 
 
 def as_second_reason(text: str) -> str:
@@ -155,4 +159,5 @@ def as_second_reason(text: str) -> str:
     said, _, who = head.rpartition("; ")
     if not found or not said:
         return text
+    said, who = said.removesuffix(_BROKER_KEY), who.removeprefix(_WITH_AUTHORIZER)
     return said if who == _NOBODY else f"{said}; or, where it is so already, {who}{_NEEDS}{tail}"
