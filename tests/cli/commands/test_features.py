@@ -31,3 +31,15 @@ def test_a_refusal_says_why(cli: Cli) -> None:
 def test_a_level_is_a_number(cli: Cli) -> None:
     assert "a level is a number" in cli("features", "upgrade", "transaction.version=high", status=2).stderr
     cli("features", "upgrade", "transaction.version", status=2)
+
+
+def test_a_downgrade_that_lowers_nothing_is_not_asked_about(cli: Cli) -> None:
+    """It asked whether to lower transaction.version from 3 to 5."""
+    result = cli("features", "downgrade", "transaction.version=5", status=1)
+    assert "lower" not in result.stderr
+    assert "INVALID_UPDATE_VERSION" in result.stderr
+    cli("features", "downgrade", "transaction.version=3")
+    assert (
+        "lower transaction.version from 3 to 2, for all clients"
+        in cli(*("features", "downgrade", "transaction.version=2"), status=2).stderr
+    )

@@ -65,9 +65,11 @@ async def _update(settings: Settings, levels: tuple[str, ...], upgrade_type: str
     async with open_admin(settings) as admin:
         if upgrade_type != "upgrade" and not settings.dry_run:
             now = (await admin.describe_features()).finalized
-            changes = "; ".join(f"{name} from {now.get(name, 0)} to {level}" for name, level in wanted.items())
+            lowered = {name: level for name, level in wanted.items() if level < now.get(name, 0)}
+            changes = "; ".join(f"{name} from {now[name]} to {level}" for name, level in lowered.items())
             unsafe = ", even where that loses something" if upgrade_type.startswith("unsafe") else ""
-            settings.confirm(f"lower {changes}, for all clients{unsafe}", next(iter(wanted)))
+            if lowered:  # of what is no lower level the broker says so
+                settings.confirm(f"lower {changes}, for all clients{unsafe}", next(iter(lowered)))
 
         async def update(name: str) -> None:
             await admin.update_features({name: wanted[name]}, upgrade_type=upgrade_type, validate_only=settings.dry_run)
