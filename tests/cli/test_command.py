@@ -10,10 +10,10 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from oncelog.cli.command import Command, Group, Name, Settings
+from oncelog.cli.command import Command, Group, Name, Settings, hint_for
 from oncelog.cli.main import root
 from oncelog.cli.signals import Signalled
-from oncelog.errors import ConfigurationError, ProducerFenced
+from oncelog.errors import ConfigurationError, Network, ProducerFenced
 from tests.cli.world import Cli
 
 
@@ -181,3 +181,18 @@ def test_half_a_surrogate_pair_is_no_files_name() -> None:
     result = CliRunner().invoke(root, ["reconcile", "\ud800"], prog_name="oncelog")
     assert (result.exit_code, type(result.exception)) == (2, SystemExit)
     assert "can be no file's name" in result.stderr
+
+
+def test_a_hint_names_the_brokers_that_were_asked(tmp_path: pathlib.Path) -> None:
+    """It named the default where a file had said which."""
+    (tmp_path / "client.properties").write_text("bootstrap.servers=localhost:29880\n")
+    settings = Settings(command_config=str(tmp_path / "client.properties"))
+    assert (
+        hint_for(Network("away"), settings)
+        == "is a broker listening at localhost:29880? give another with -b HOST:PORT"
+    )
+    settings.properties["bootstrap.servers"] = "there:1"
+    assert "at there:1?" in hint_for(Network("away"), settings)
+    settings.bootstrap_servers = "here:1"
+    assert "at here:1?" in hint_for(Network("away"), settings)
+    assert "at here:1?" in hint_for(Network("away"), Settings(command_config="/nowhere", bootstrap_servers="here:1"))

@@ -74,6 +74,14 @@ class Settings:
         config.setdefault("client.id", "oncelog-cli")
         return {**config, **{key.replace("_", "."): value for key, value in more.items()}}
 
+    @property
+    def brokers_asked(self) -> str:
+        """Whom a client asks first."""
+        try:
+            return str(self.client_config()["bootstrap.servers"])
+        except ConfigurationError:
+            return self.bootstrap_servers or DEFAULT_BOOTSTRAP
+
     def repair(self, *words: object) -> str:
         """A command line to copy, that goes to the same brokers."""
         brokers = ["-b", self.bootstrap_servers] if self.bootstrap_servers else []
@@ -279,7 +287,7 @@ def hint_for(error: BaseException, settings: Settings) -> str:
     ):
         error = error.__cause__  # what it waited for says more than that it waited
     name = type(error).__name__
-    where = settings.bootstrap_servers or settings.properties.get("bootstrap.servers") or DEFAULT_BOOTSTRAP
+    where = settings.brokers_asked
     if silent := _SILENT.search(str(error)):
         return f"the broker at {silent[1]} does not answer, which others may do: does it run?"
     describe = f"`{settings.repair('topics', 'describe')} TOPIC`"
@@ -294,6 +302,9 @@ def hint_for(error: BaseException, settings: Settings) -> str:
         "CorruptRecord": f"read on behind it with --from OFFSET; the broker's log says why, and {describe} where",
         "SecurityDisabled": "start it with authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer, "
         "or by what `oncelog secure` writes",
+        "UnsupportedByAuthentication": "tokens are for who has logged in with a password or a certificate, not with a token: "
+        "--command-config FILE with security.protocol and sasl.* (docs/security.md, delegation tokens)",
+        "DelegationTokenDisabled": "start the broker with delegation.token.secret.key",
         "LeaderNotAvailable": f"{describe} names the partitions that no broker serves now",
         "UnknownTopicOrPartition": "`oncelog topics list` shows what is there",
         "TransactionalIdNotFound": "`oncelog transactions list` shows the known ids",

@@ -48,9 +48,9 @@ def test_create_list_renew_expire(as_user: Callable[[str], Cli], broker: TestBro
     assert oncelog(*by_token, "topics", "create", "by-token").exit_code == 0
     for change in ("renew", "expire"):
         refused = oncelog(*by_token, "tokens", change, made["token"], "-y")
-        assert refused.stderr.strip() == (
-            f"error: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: {change} the delegation token {made['token']}"
-        )
+        error, _, hint = refused.stderr.strip().partition(" (")
+        assert error == f"error: DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: {change} the delegation token {made['token']}"
+        assert hint.startswith("tokens are for who has logged in with a password or a certificate, not with a token")
     refused = oncelog(*by_token, "tokens", "list")
     assert refused.exit_code == 1
     assert "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED" in refused.stderr
