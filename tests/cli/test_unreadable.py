@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import re
 import shutil
 from collections.abc import Iterator
 
@@ -99,6 +100,9 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
     with TestBroker(data_dir=str(tmp_path / "data")) as broker:
         cli = Cli(broker.bootstrap_servers)
         of_transactions, of_groups = "__transaction_state-", "__consumer_offsets-"
+        for form in ((), ("-o", "wide"), ("-o", "json"), ("-o", "jsonl"), ("-o", "tsv"), ("--internal",)):
+            listed = cli("topics", "list", *form).stderr
+            assert all(re.search(rf"warning: {topic}\d+ is offline", listed) for topic in (of_transactions, of_groups))
         for command, none, topic in (
             (("transactions", "list"), "no transactional ids", of_transactions),
             (
@@ -121,9 +125,19 @@ def test_nothing_found_is_no_all_clear_where_coordinators_are_offline(tmp_path: 
         asked = cli("--timeout", "1s", "why", "done", status=1)
         assert "something else, too, could not be asked" in asked.stderr
         assert "error: transactional id done could not be read" in asked.stderr
-        for command in (("groups", "describe", "reader"), ("transactions", "describe", "done")):
-            asked = cli("--timeout", "1s", *command, status=1)
-            assert "is offline, and what it has cannot be asked for" in asked.stderr, (command, asked.stderr)
+        for command, key, topic in (
+            (("groups", "describe", "reader"), "reader", of_groups),
+            (("groups", "describe", "reader", "--members"), "reader", of_groups),
+            (("groups", "delete", "reader", "--yes"), "reader", of_groups),
+            (("groups", "reset-offsets", "reader", "--to-earliest", "--yes"), "reader", of_groups),
+            (("groups", "delete-offsets", "reader", "--topic", "t", "--yes"), "reader", of_groups),
+            (("transactions", "describe", "done"), "done", of_transactions),
+            (("transactions", "force-terminate", "--transactional-id", "done", "--yes"), "done", of_transactions),
+        ):
+            asked = cli(*command, status=1)
+            told = asked.stdout + asked.stderr
+            assert f"COORDINATOR_NOT_AVAILABLE: the coordinator of {key!r} is not available: {topic}" in told, told
+            assert "not done within" not in told, (command, "nobody waits for what cannot come", told)
 
 
 def test_partition_zero_is_no_count_of_none(damaged: Cli) -> None:

@@ -15,7 +15,7 @@ from oncelog.cli.command import Settings
 from oncelog.cli.output import printable
 from oncelog.cli.unreadable import WHY_OFFLINE
 from oncelog.client.admin.admin import Admin
-from oncelog.client.admin.session import waited_for_once
+from oncelog.client.admin.session import ends_where_coordinators_are_offline, waited_for_once
 from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.config import (
     ALIASES,
@@ -56,6 +56,7 @@ class _Client(Protocol):
 async def open_admin(settings: Settings) -> AsyncIterator[Admin]:
     """A running admin client. A broker that takes a connection and says nothing is given up as soon as one at the start is."""
     client = Admin(**admin_arguments(settings))
+    ends_where_coordinators_are_offline(client, leaderless_patience_ms=CONNECT_TIMEOUT_MS)
     await _start(client, settings)
     try:
         yield client

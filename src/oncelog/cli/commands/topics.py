@@ -35,9 +35,10 @@ def topics() -> None:
 @click.option("--internal", is_flag=True, help="Internal topics, too.")
 @click.pass_obj
 async def list_topics(settings: Settings, internal: bool) -> None:
-    """All topics."""
+    """All topics. A partition that is offline is named on stderr, also one of an internal topic."""
     async with open_admin(settings) as admin:
-        found = await admin.list_topics(include_internal=internal)
+        everything = await admin.list_topics(include_internal=True)
+        found = {name: topic for name, topic in everything.items() if internal or not topic.is_internal}
         is_hidden = not found and await nothing_seen(admin, settings, TOPICS)
     rows = [
         {
@@ -56,7 +57,7 @@ async def list_topics(settings: Settings, internal: bool) -> None:
         rows,
         empty=none_that_may_be_seen("there are no topics", is_hidden),
     )
-    name_offline(settings, found.values())
+    name_offline(settings, everything.values())  # without a coordinator groups and transactions stand still
 
 
 def _numbered(value: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -16,10 +16,19 @@ from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import AdminConfig, snake_case
 from oncelog.client.option_types import AdminOptions
 from oncelog.client.rights import OF_TOPICS, RIGHTS, Rights
-from oncelog.errors import ErrorCode, KafkaError, Network, NotController, RequestTimedOut
+from oncelog.core.placement import coordinator_partition
+from oncelog.errors import (
+    CoordinatorNotAvailable,
+    ErrorCode,
+    KafkaError,
+    Network,
+    NotController,
+    NotCoordinator,
+    RequestTimedOut,
+)
 from oncelog.host.host import Host, real_host
 from oncelog.lazy_dataclass import dataclass
-from oncelog.types import CoordinatorKey, Node
+from oncelog.types import CoordinatorKey, Node, TopicPartition
 from oncelog.wire.messages.describe_cluster import DescribeClusterRequest
 from oncelog.wire.messages.find_coordinator import FindCoordinatorRequest
 from oncelog.wire.schema import Struct
@@ -28,6 +37,15 @@ log = logging.getLogger("oncelog.client")
 
 T = TypeVar("T")
 Unreachable = dict[Node, KafkaError]
+COORDINATOR_TOPIC_OF_KEY_TYPE = ("__consumer_offsets", "__transaction_state")
+
+
+class _OfflineCoordinator(CoordinatorNotAvailable):
+    """Nobody coordinates it before somebody mends a disk: to ask again would be in vain. It reads as what the broker said."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message)
+        self.args = (f"{self.code.name}: {message}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +73,7 @@ class AdminSession(HasInstanceId):
         self._config = AdminConfig.of(config)
         self._host = host or real_host()
         self._cluster = Cluster(self._config, self._host, self._broken)
+        self._leaderless_patience_ms: float | None = None  # None: offline coordinators are waited for like others
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], *, host: Host | None = None, **more: Any) -> Self:
@@ -224,7 +243,40 @@ class AdminSession(HasInstanceId):
                 raise self._refusal(type(message), code, what, key.key)
             return response
 
-        return await self._cluster.retry(what, attempt, timeout_ms=timeout_ms)
+        watched = self._unless_offline(key.key_type, [key.key], attempt)
+        return await self._cluster.retry(what, watched, timeout_ms=timeout_ms)
+
+    def _unless_offline(
+        self, key_type: int, keys: Sequence[str], attempt: Callable[[Deadline], Awaitable[T]]
+    ) -> Callable[[Deadline], Awaitable[T]]:
+        """`attempt`, which asks for the coordinators of keys or asks them; where `ends_where_coordinators_are_offline`, one whose
+        partition is offline ends it."""
+        began_ms = self._cluster.now_ms()
+
+        async def watched(deadline: Deadline) -> T:
+            try:
+                return await attempt(deadline)
+            except (CoordinatorNotAvailable, NotCoordinator) as error:
+                patience_ms = self._leaderless_patience_ms
+                if patience_ms is not None and not isinstance(error, _OfflineCoordinator):
+                    await self._check_led(key_type, keys, is_late=self._cluster.now_ms() - began_ms >= patience_ms)
+                raise
+
+        return watched
+
+    async def _check_led(self, key_type: int, keys: Sequence[str], *, is_late: bool) -> None:
+        """Raises _OfflineCoordinator for the first of these keys whose partition its leader cannot serve; where `is_late` or it
+        has no leader, too."""
+        topic = COORDINATOR_TOPIC_OF_KEY_TYPE[key_type]
+        await self._cluster.refresh((topic,))
+        view = self._cluster.view.topics.get(topic)
+        partitions = {} if view is None else view.partitions
+        for key in keys if partitions else ():
+            number = coordinator_partition(key, len(partitions))
+            found = partitions.get(number)
+            if found is not None and found.is_offline and (found.leader_id >= 0 or is_late):
+                where = TopicPartition(topic, number)
+                raise _OfflineCoordinator(f"the coordinator of {key!r} is not available: {where} is offline")
 
     async def _coordinators(self, key_type: int, keys: Iterable[str], request: type[Struct]) -> dict[Node, list[str]]:
         """Keys by the broker that coordinates them, for such a request."""
@@ -240,7 +292,8 @@ class AdminSession(HasInstanceId):
                 found.setdefault(Node(each.node_id, each.host, each.port), []).append(each.key)
             return found
 
-        return await self._cluster.retry("find coordinators", attempt) if wanted else {}
+        watched = self._unless_offline(key_type, wanted, attempt)
+        return await self._cluster.retry("find coordinators", watched) if wanted else {}
 
     async def _by_coordinator(
         self,
@@ -267,7 +320,7 @@ class AdminSession(HasInstanceId):
                 asked, nodes = nodes or await self._coordinators(key_type, mine, request), {}
                 return list(await asyncio.gather(*(ask(each, its) for each, its in asked.items())))
 
-            return await self._cluster.retry(what, attempt)
+            return await self._cluster.retry(what, self._unless_offline(key_type, mine, attempt))
 
         with self._within_one_time(what):
             first = await self._coordinators(key_type, keys, request)
@@ -313,3 +366,9 @@ def look_for_a(admin: AdminSession, kind: str) -> None:
     along what a look needs."""
     rights = admin._cluster.rights
     admin._cluster.rights = Rights(OF_TOPICS[kind], rights.user)
+
+
+def ends_where_coordinators_are_offline(admin: AdminSession, *, leaderless_patience_ms: float) -> None:
+    """A group or transactional id whose coordinator's partition is offline is not asked for until the time is over: somebody
+    waits for the answer. A partition without a leader may have one soon, as a broker or process is started again."""
+    admin._leaderless_patience_ms = leaderless_patience_ms
