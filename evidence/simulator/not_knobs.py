@@ -109,7 +109,6 @@ NAMED: dict[str, str] = {
     "oncelog.broker.partitions.recovery_progress.PAUSE_MS": SAID,
     "oncelog.broker.partitions.recovery_progress.SAMPLE_SHARE": SAID,
     "oncelog.broker.partitions.recovery_progress.SAMPLE_MARGIN": SAID,
-    "oncelog.client.arguments.REPR_LENGTH_MAX": SAID,
     "oncelog.client.cluster.cluster.TOLD_MAX": SAID,
     "oncelog.core.producer.unheard.KEPT_MAX": SAID,
     "oncelog.client.admin.hanging.NAMED_MAX": SAID,

@@ -59,6 +59,22 @@ class InvalidArgument(OncelogError, TypeError, ValueError):
     """An argument of a type or value that the call does not take; nothing was done."""
 
 
+REPR_LENGTH_MAX = 80
+
+
+def invalid_argument(name: str, value: object, must_be: str, hint: str = "") -> InvalidArgument:
+    """The error of an argument: its name, what it must be, what it is."""
+    return InvalidArgument(f"{name} must be {must_be}, not {shown(value)}" + (f": {hint}" if hint else ""))
+
+
+def shown(value: object) -> str:
+    """A value and its type, for a text; a long one is cut."""
+    text = repr(value)
+    if len(text) > REPR_LENGTH_MAX:
+        text = f"{text[:REPR_LENGTH_MAX]}..."
+    return text if value is None else f"{text} ({type(value).__name__})"
+
+
 class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 

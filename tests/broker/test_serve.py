@@ -61,6 +61,11 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
         (["-c", "sasl.jaas.config=very-secret-word"], "-c sasl.jaas.config: whoever lists processes reads it there"),
         (["-c", "listener.name.x.plain.sasl.jaas.config=very-secret-word"], "whoever lists processes"),
         (["--data-dir", "/nonexistent/data"], "/nonexistent/data was named as well"),
+        (["--data-dir", ""], "--data-dir names nothing"),
+        (["--data-dir", " "], "--data-dir names nothing"),
+        (["--config", " "], "--config names nothing"),
+        (["-c", "log.dirs="], "log.dirs='': expected directories, and an empty name is none"),
+        (["-c", "log.dirs=,/nonexistent/data"], "/nonexistent/data was named as well"),
         (["-c", "log.dirs=/nonexistent/data"], "/nonexistent/data was named as well"),
     ],
 )

@@ -260,6 +260,11 @@ def test_a_database_that_is_down_may_come_back(url: str) -> None:
     check_database_url(url)
 
 
+def test_an_empty_folder_is_not_the_working_directory() -> None:
+    with pytest.raises(ConfigurationError, match="not a RocksDB's URL: 'rocksdb://'"):
+        check_database_url("rocksdb://")
+
+
 def test_a_look_makes_no_file(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "mistyped.db"
     with (

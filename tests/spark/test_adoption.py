@@ -126,6 +126,8 @@ def test_what_cannot_be_adopted_says_why(tmp_path: pathlib.Path) -> None:
             adopted(read_checkpoint(str(location)), {})
 
     refused(tmp_path, "no file 'metadata'")
+    refused("", "an empty path names no checkpoint")  # it was the working directory
+    refused("file:", "an empty path names no checkpoint")
     refused("s3://bucket/c", "copy the checkpoint here")
     refused(written(tmp_path / "new", {}, committed=None), "planned no batch")
     refused(written(tmp_path / "files", {0: ['{"logOffset":4}']}, committed=0), "nothing to adopt")

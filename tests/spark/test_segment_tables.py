@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, InvalidArgument
 from oncelog.host.read_only_files import ReadOnlyFiles
 from oncelog.segments.directory import list_directory
 from oncelog.segments.tables import rows_of
@@ -77,6 +78,18 @@ def test_an_empty_file_does_not_come_and_costs_no_other(tmp_path: pathlib.Path) 
 def test_no_directory_is_not_a_table_without_rows(paths: str | list[str]) -> None:
     with pytest.raises(ConfigurationError, match="an empty path"):
         segment_tables.segments(None, paths)
+
+
+@pytest.mark.parametrize("paths", [None, 5, b"a", [5], [None], ["a", b"b"], {"a": "b"}])
+def test_what_is_no_path_is_refused_by_name(paths: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"^paths(\[\d\])? must be a "):
+        segment_tables.segments(None, paths)
+
+
+def test_path_objects_are_taken(tmp_path: pathlib.Path) -> None:
+    write(tmp_path / "t-0")
+    for paths in (tmp_path, [tmp_path]):
+        assert segment_tables.segments(None, paths)._paths == [str(tmp_path)]
 
 
 def test_a_log_that_would_be_read_twice_is_refused(tmp_path: pathlib.Path) -> None:

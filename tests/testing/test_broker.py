@@ -191,6 +191,19 @@ def test_data_is_kept_where_log_dirs_says(tmp_path):
     assert (directory / "kept-0").is_dir()
 
 
+def test_a_path_object_is_taken(tmp_path):
+    with TestBroker(data_dir=tmp_path / "data"):
+        pass
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+@pytest.mark.parametrize("data_dir", ["", " ", {}, 5, b"data"])
+def test_what_names_no_directory_is_refused(data_dir):
+    """An empty one was a temporary directory, removed at the end."""
+    with pytest.raises(errors.InvalidArgument, match="data_dir must be "):
+        TestBroker(data_dir=data_dir)
+
+
 def test_a_broker_says_what_it_cannot_do():
     for config in (5, "x", {5: 5}, {"nope": "1"}, {"num.partitions": "many"}):
         with pytest.raises(errors.OncelogError), TestBroker(config):

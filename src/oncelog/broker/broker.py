@@ -22,6 +22,7 @@ from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.errors import StorageError
+from oncelog.host.given_paths import AnyPath, directory
 from oncelog.host.host import Host, real_host
 from oncelog.host.network import Listener, NetworkFailed
 from oncelog.host.tasks import Tasks
@@ -35,25 +36,27 @@ class Broker:
     """A Kafka-compatible broker in this process.
 
     `data_dir` None keeps the data in a temporary directory, removed at the end. `config` has Kafka's keys; `listen` is
-    "host:port" (port 0: a free one), used where the config names no `listeners`. Raises, on entering: ConfigInvalid,
-    NetworkFailed (port in use), StorageError (directory locked by another server, disk), DamagedLog.
+    "host:port" (port 0: a free one), used where the config names no `listeners`. Raises InvalidArgument and ConfigInvalid;
+    on entering: ConfigInvalid, NetworkFailed (port in use), StorageError (directory locked by another server, disk), DamagedLog.
     """
 
     def __init__(
         self,
-        data_dir: str | None = None,
+        data_dir: AnyPath | None = None,
         config: Mapping[str, object] | None = None,
         host: Host | None = None,
         listen: str | Sequence[str] = "127.0.0.1:0",
         *,
         processes: Processes = ALONE,
     ) -> None:
+        hint = "its config is the second argument: Broker(config=...)" if isinstance(data_dir, Mapping) else ""
+        path = None if data_dir is None else directory("data_dir", data_dir, hint)
         self.host = host or real_host()
         self._owns_host = host is None
         self.configuration = Configuration(config or {})
         static = self.configuration.static
-        self._is_ephemeral = data_dir is None and not static.log_dirs and not static.log_dir
-        self._data_dir = data_dir or static.log_dirs.split(",")[0] or static.log_dir
+        self._data_dir = path or (static.log_dirs or static.log_dir).split(",")[0]
+        self._is_ephemeral = not self._data_dir
         self._listen = [listen] if isinstance(listen, str) else list(listen)
         self.processes = processes  # which one this is of `oncelog serve --processes`
         self.metrics = Metrics()

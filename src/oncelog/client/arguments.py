@@ -11,28 +11,18 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from oncelog.core.topic_names import topic_name_fault
-from oncelog.errors import InvalidArgument
+from oncelog.errors import InvalidArgument, invalid_argument
+from oncelog.errors import shown as shown
 from oncelog.types import OffsetAndMetadata, PreparedTxnState, TopicPartition
 
 INT16_MAX, INT32_MAX, INT64_MAX = 2**15 - 1, 2**31 - 1, 2**63 - 1
 TEXT_BYTES_MAX = 32767  # the protocol's strings
-REPR_LENGTH_MAX = 80
 INTERRUPTED_STOP_MS = 5_000
 
 T = TypeVar("T")
 
 
-def refuse(name: str, value: object, must_be: str, hint: str = "") -> InvalidArgument:
-    """The error of an argument."""
-    return InvalidArgument(f"{name} must be {must_be}, not {shown(value)}" + (f": {hint}" if hint else ""))
-
-
-def shown(value: object) -> str:
-    """A value and its type, for a text; a long one is cut."""
-    text = repr(value)
-    if len(text) > REPR_LENGTH_MAX:
-        text = f"{text[:REPR_LENGTH_MAX]}..."
-    return text if value is None else f"{text} ({type(value).__name__})"
+refuse = invalid_argument
 
 
 def is_wire_text(value: str) -> bool:

@@ -80,6 +80,8 @@ def _parts(url: str) -> SplitResult:
         raise ConfigurationError(f"not a database's URL: {error}") from error
     if not parts.scheme or "://" not in url:
         raise ConfigurationError(f"not a database's URL: {url!r} (expected e.g. sqlite:///orders.db)")
+    if parts.scheme == "rocksdb" and not parts.netloc + parts.path:  # not the working directory
+        raise ConfigurationError(f"not a RocksDB's URL: {url!r} (expected e.g. rocksdb:///var/lib/app/rows)")
     if parts.scheme == "zookeeper" and not _HOSTS.fullmatch(parts.netloc):
         raise ConfigurationError(
             f"not a ZooKeeper's URL: {url!r} (expected e.g. zookeeper://host:2181,other:2181/root)"

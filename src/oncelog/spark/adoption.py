@@ -127,6 +127,8 @@ def read_checkpoint(location: str) -> Checkpoint:
             f"{location}: only a directory of this machine can be changed: copy the checkpoint here, adopt it, copy it back; or "
             "leave it as it is, format oncelog goes on with it"
         )
+    if not location:  # not the working directory
+        raise ConfigurationError("an empty path names no checkpoint")
     path = pathlib.Path(location)
     try:
         query_id = str(json.loads((path / "metadata").read_text())["id"])

@@ -7,6 +7,7 @@ so that of a log one segment is in memory at a time.
 
 from __future__ import annotations
 
+import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,9 +18,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from oncelog.client import arguments
 from oncelog.core.reconciliation.findings import Finding
 from oncelog.core.two_phase.sink_names import DECISION_TOPIC, TRANSACTIONAL_ID_PREFIX
 from oncelog.errors import ConfigurationError, StorageError
+from oncelog.host.given_paths import AnyPath, directory
 from oncelog.host.read_only_files import ReadOnlyFiles, is_locked
 from oncelog.host.spill import BucketFiles, read_bucket
 from oncelog.segments.directory import DataDirectory, PartitionFiles
@@ -34,7 +37,7 @@ TASKS_PER_CORE = 4
 
 def segments(
     spark: Any,
-    paths: str | Sequence[str],
+    paths: AnyPath | Sequence[AnyPath],
     *,
     prefix: str = TRANSACTIONAL_ID_PREFIX,
     decision_topic: str = DECISION_TOPIC,
@@ -45,12 +48,13 @@ def segments(
         spark: the SparkSession.
         paths: directories: local ones that every executor sees, or of any file system that Spark reads (s3a://, hdfs://).
         prefix: the Spark sink's transactionalIdPrefix; `decision_topic`: where its decisions are.
-    Raises ConfigurationError, StorageError.
+    Raises ConfigurationError, InvalidArgument, StorageError.
     """
-    wanted = [paths] if isinstance(paths, str) else list(paths)
-    if not wanted or not all(wanted):
+    wanted = [paths] if isinstance(paths, str | os.PathLike) else arguments.items("paths", paths, of="directories")
+    if not wanted or "" in wanted:
         raise ConfigurationError(f"name the directories to read, an empty path is none: {paths!r}")
-    return Segments(spark, [each.rstrip("/") for each in wanted], prefix, decision_topic)
+    named = [directory(f"paths[{index}]", each) for index, each in enumerate(wanted)]
+    return Segments(spark, [each.rstrip("/") for each in named], prefix, decision_topic)
 
 
 class Segments:

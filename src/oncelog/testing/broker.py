@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from oncelog.broker.broker import Broker
 from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument
+from oncelog.host.given_paths import AnyPath, directory
 from oncelog.host.host import real_host
 from oncelog.testing.broker_process import ANSWER_TIMEOUT_S, BrokerProcess
 from oncelog.testing.loop_thread import LoopThread
@@ -44,7 +45,7 @@ class TestBroker:
     def __init__(
         self,
         config: Mapping[str, Any] | None = None,
-        data_dir: str | None = None,
+        data_dir: AnyPath | None = None,
         *,
         security: str | None = None,
         mechanism: str = DEFAULT_MECHANISM,
@@ -52,6 +53,8 @@ class TestBroker:
         process: bool = False,
     ) -> None:
         self._security: TestSecurity | None = None
+        hint = "its config is the first argument: TestBroker(config=...)" if isinstance(data_dir, Mapping) else ""
+        path = None if data_dir is None else directory("data_dir", data_dir, hint)
         config = arguments.mapping("config", config or {}, "Kafka's keys to values")
         for key in config:
             arguments.text("a key of config", key)
@@ -80,7 +83,7 @@ class TestBroker:
             **config,
         }
         named = str(self._config.get("log.dirs") or self._config.get("log.dir") or "")
-        self._data_dir: str | None = data_dir or named.split(",")[0] or None
+        self._data_dir: str | None = path or named.split(",")[0] or None
         self._is_ephemeral = self._data_dir is None
         self._has_process = process
         self._time = MovedTime()

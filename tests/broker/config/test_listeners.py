@@ -150,6 +150,14 @@ def test_several_directories_are_said_to_be_one_too_many():
     ]
 
 
+@pytest.mark.parametrize("key", ["log.dirs", "log.dir"])
+@pytest.mark.parametrize("value", ["", " ", ",/a", "/a,", "/a, ,/b"])
+def test_a_directory_without_a_name_is_refused(key, value):
+    """As Kafka 4.3 does; it was the root of the file system, or a temporary directory that nobody had asked for."""
+    with pytest.raises(ConfigInvalid, match=f"{key}=.*: expected directories, and an empty name is none"):
+        config_from({key: value})
+
+
 @pytest.mark.parametrize(
     ("values", "says"),
     [

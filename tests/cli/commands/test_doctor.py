@@ -110,3 +110,10 @@ def test_a_data_directory_that_is_not_there_is_named(tmp_path: pathlib.Path) -> 
     assert finding(doctor.examine(str(tmp_path)), "data directory").status == "ok"
     (tmp_path / "file").touch()
     assert finding(doctor.examine(str(tmp_path / "file")), "data directory").status == "failure"
+
+
+@pytest.mark.parametrize("option", ["--data-dir", "--config"])
+@pytest.mark.parametrize("path", ["", " "])
+def test_an_empty_path_is_not_the_working_directory(option: str, path: str) -> None:
+    result = oncelog("doctor", option, path)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {option} names nothing")

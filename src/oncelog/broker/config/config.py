@@ -518,6 +518,8 @@ def parse_value(key: str, value: object) -> Any:
         if rule.choices and str(number) not in rule.choices:
             raise ConfigInvalid(f"{key}={text[:30]}: expected one of {', '.join(rule.choices)}")
         return number
+    if key in ("log.dir", "log.dirs") and not all(each.strip() for each in text.split(",")):
+        raise ConfigInvalid(f"{key}={text[:80]!r}: expected directories, and an empty name is none")
     if key == "max.connections.per.ip.overrides":
         addresses_with_counts(text)
     if key == "super.users":

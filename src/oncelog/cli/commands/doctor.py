@@ -56,6 +56,9 @@ def doctor(ctx: click.Context, data_dir: str | None, config_file: str | None) ->
     """
     from oncelog.cli.exposure.examination import examine_config, examine_data_directory
 
+    for option, given in (("--data-dir", data_dir), ("--config", config_file)):
+        if given is not None and not given.strip():
+            raise click.UsageError(f"{option} names nothing")
     out = ctx.ensure_object(Settings).out
     exposed: list[Finding] = []
     if config_file is not None:

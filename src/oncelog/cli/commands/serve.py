@@ -77,8 +77,9 @@ def serve_main(
     _log_to_stderr(log_level, "" if own.count == 1 else f" [{own.index}]")
     raise_open_files_limit()
     try:
-        if "" in (data_dir, config_file):
-            raise ConfigInvalid(f"{'--data-dir' if data_dir == '' else '--config'} names nothing")
+        for option, named in (("--data-dir", data_dir), ("--config", config_file)):
+            if named is not None and not named.strip():
+                raise ConfigInvalid(f"{option} names nothing")
         values = _config_values(config_file, config)
         if insecure:
             values["oncelog.insecure.listeners"] = "true"
