@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import signal
 import threading
 from collections.abc import Callable
@@ -79,8 +80,8 @@ def test_a_process_that_does_not_end_is_killed(monkeypatch):
 
 def test_a_process_that_cannot_start_says_why(capfd):
     with (
-        pytest.raises(RuntimeError, match=r"did not start: ConfigInvalid.*num\.partitions"),
-        TestBroker({"num.partitions": "none"}, process=True),
+        pytest.raises(RuntimeError, match=r"did not start: ConfigInvalid.*lets everybody in"),
+        TestBroker({"listeners": "PLAINTEXT://0.0.0.0:0"}, process=True),
     ):
         pass
     assert "Warning" not in capfd.readouterr().err
@@ -204,10 +205,28 @@ def test_what_names_no_directory_is_refused(data_dir):
         TestBroker(data_dir=data_dir)
 
 
+@pytest.mark.parametrize("process", [False, True])
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (5, "config must be a mapping of Kafka's keys to values, not 5"),
+        ("", "its directory is the second argument: TestBroker"),
+        ("x", "its directory is the second argument: TestBroker"),
+        (pathlib.Path("x"), "its directory is the second argument: TestBroker"),
+        ({5: 5}, "a key of config must be text"),
+        ({"log.dirs": None}, "leave the key out for its default"),
+        ({"nope": "1"}, "unknown config key 'nope'"),
+        ({"num.partitions": "many"}, "num.partitions='many': expected a whole number"),
+    ],
+)
+def test_a_wrong_config_is_told_where_it_is_given(config, says, process):
+    with pytest.raises((errors.InvalidArgument, errors.ConfigurationError), match=says):
+        TestBroker(config, process=process)
+
+
 def test_a_broker_says_what_it_cannot_do():
-    for config in (5, "x", {5: 5}, {"nope": "1"}, {"num.partitions": "many"}):
-        with pytest.raises(errors.OncelogError), TestBroker(config):
-            pass
+    with pytest.raises(errors.InvalidArgument, match="its config is the first argument: TestBroker"):
+        TestBroker(data_dir={"num.partitions": "3"})
     with pytest.raises(errors.InvalidArgument, match="process must be True or False"):
         TestBroker(process="yes")
     broker = TestBroker()

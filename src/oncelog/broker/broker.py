@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
 
-from oncelog.broker import startup
+from oncelog.broker import arguments, startup
 from oncelog.broker.assembly import Assembly, assemble
 from oncelog.broker.config.addresses import Address
 from oncelog.broker.config.config import BrokerConfig, ConfigInvalid
@@ -21,8 +21,8 @@ from oncelog.broker.metadata.metadata_store import MetadataStore
 from oncelog.broker.metrics.metrics import Metrics
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.core.metadata.cluster import ClusterMetadata
-from oncelog.errors import StorageError
-from oncelog.host.given_paths import AnyPath, directory
+from oncelog.errors import IllegalState, StorageError
+from oncelog.host.given_paths import AnyPath
 from oncelog.host.host import Host, real_host
 from oncelog.host.network import Listener, NetworkFailed
 from oncelog.host.tasks import Tasks
@@ -30,6 +30,7 @@ from oncelog.host.tasks import Tasks
 _log = logging.getLogger("oncelog.broker")
 
 DRAIN_TIMEOUT_S = 10.0
+NOT_STARTED = "was not started: use `async with`, or await start()"
 
 
 class Broker:
@@ -49,21 +50,30 @@ class Broker:
         *,
         processes: Processes = ALONE,
     ) -> None:
-        hint = "its config is the second argument: Broker(config=...)" if isinstance(data_dir, Mapping) else ""
-        path = None if data_dir is None else directory("data_dir", data_dir, hint)
+        path = arguments.data_directory(data_dir, "its config is the second argument: Broker(config=...)")
+        self._listen = arguments.addresses(listen)
+        if host is not None:
+            arguments.instance("host", host, Host, "an address is given as listen=")
+        arguments.instance("processes", processes, Processes)
+        self.configuration = Configuration(arguments.config_values(config))
         self.host = host or real_host()
         self._owns_host = host is None
-        self.configuration = Configuration(config or {})
         static = self.configuration.static
         self._data_dir = path or (static.log_dirs or static.log_dir).split(",")[0]
         self._is_ephemeral = not self._data_dir
-        self._listen = [listen] if isinstance(listen, str) else list(listen)
         self.processes = processes  # which one this is of `oncelog serve --processes`
         self.metrics = Metrics()
         self.tasks = Tasks(self._task_failed)
         self.failure: asyncio.Future[BaseException] | None = None
         self._parts: Assembly | None = None
         self._is_started = False
+        self._life = NOT_STARTED
+
+    def _begin(self) -> None:
+        """A broker has one life: its tasks and its directory's lock cannot be had again."""
+        if self._life != NOT_STARTED:
+            raise IllegalState(f"this broker {self._life}")
+        self._life = "is being started: wait for that"
 
     def assemble(self) -> Assembly:
         """Make every part; none of them touches the disk or network yet."""
@@ -103,7 +113,9 @@ class Broker:
 
     @property
     def metadata(self) -> ClusterMetadata:
-        """The cluster's metadata as of now."""
+        """The cluster's metadata as of now. Raises IllegalState before the start."""
+        if self._parts is None:
+            raise IllegalState(f"this broker {self._life}")
         return self.store.metadata
 
     @property
@@ -128,7 +140,9 @@ class Broker:
 
     @property
     def data_directory(self) -> str:
-        """Where everything is kept."""
+        """Where everything is kept. Raises IllegalState before the start, where that makes a temporary one."""
+        if not self._data_dir:
+            raise IllegalState(f"this broker {self._life}")
         return self._data_dir
 
     @property
@@ -138,12 +152,16 @@ class Broker:
 
     @property
     def advertised_address(self) -> Address:
-        """The address clients are told."""
+        """The address clients are told. Raises IllegalState before the start."""
+        if not self.addresses:
+            raise IllegalState(f"this broker {self._life}")
         return self.node.advertised_address
 
     @property
     def bootstrap_servers(self) -> str:
-        """What a client in this process connects to, "host:port"."""
+        """What a client here connects to, "host:port"; also of one that was stopped. Raises IllegalState before the start."""
+        if not self.addresses:
+            raise IllegalState(f"this broker {self._life}")
         return str(self.addresses[0])
 
     @property
@@ -159,7 +177,8 @@ class Broker:
     # life
 
     async def start(self) -> None:
-        """Start in the order of `startup.STEPS`; when a step fails, what was begun is ended again."""
+        """Start in the order of `startup.STEPS`; when a step fails, what was begun is ended again. Once (IllegalState)."""
+        self._begin()
         self.failure = asyncio.get_running_loop().create_future()
         for warning in self.config_warnings:
             _log.warning("%s", warning)
@@ -182,13 +201,14 @@ class Broker:
         except BaseException:
             await self._abandon()
             raise
-        self._is_started = True
+        self._is_started, self._life = True, "runs already: bootstrap_servers says where"
 
     @asynccontextmanager
     async def without_serving(self) -> AsyncIterator[Assembly]:
         """The data directory as a start leaves it, and nobody is served: what a journal holds is put back, torn ends are cut and
         kept aside. At the end it is closed as by a clean stop, where no partition is damaged. Raises StorageError (a broker runs
-        there), DamagedLog, ConfigInvalid."""
+        there), DamagedLog, ConfigInvalid, IllegalState."""
+        self._begin()
         try:
             parts = self.assemble()
             for _, step in startup.RECOVERY_STEPS:
@@ -218,7 +238,7 @@ class Broker:
         """Stop accepting, finish what is in flight, sync, write snapshots and checkpoints, release the directory."""
         if not self._is_started:
             return
-        self._is_started = False
+        self._is_started, self._life = False, "is being stopped"
         await self._stop_in_order()
 
     async def _stop_in_order(self) -> None:
@@ -230,6 +250,7 @@ class Broker:
         await self._abandon(is_clean=True)
 
     async def _abandon(self, *, is_clean: bool = False) -> None:
+        self._life = "is over: make a new one"
         if self._parts is not None:
             await self._release(self._parts, is_clean=is_clean)
         if self._owns_host:

@@ -10,10 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
 
+from oncelog.broker import arguments as given
 from oncelog.broker.broker import Broker
+from oncelog.broker.config.configuration import Configuration
 from oncelog.client import arguments
 from oncelog.errors import ConfigurationError, IllegalState, InvalidArgument
-from oncelog.host.given_paths import AnyPath, directory
+from oncelog.host.given_paths import AnyPath
 from oncelog.host.host import real_host
 from oncelog.testing.broker_process import ANSWER_TIMEOUT_S, BrokerProcess
 from oncelog.testing.loop_thread import LoopThread
@@ -53,11 +55,8 @@ class TestBroker:
         process: bool = False,
     ) -> None:
         self._security: TestSecurity | None = None
-        hint = "its config is the first argument: TestBroker(config=...)" if isinstance(data_dir, Mapping) else ""
-        path = None if data_dir is None else directory("data_dir", data_dir, hint)
-        config = arguments.mapping("config", config or {}, "Kafka's keys to values")
-        for key in config:
-            arguments.text("a key of config", key)
+        path = given.data_directory(data_dir, "its config is the first argument: TestBroker(config=...)")
+        values = given.config_values(config, "its directory is the second argument: TestBroker(data_dir=...)")
         arguments.boolean("process", process)
         if process and security is not None:
             raise InvalidArgument(
@@ -80,8 +79,9 @@ class TestBroker:
             "transaction.state.log.num.partitions": "4",
             "offsets.topic.num.partitions": "4",
             **({} if self._security is None else self._security.broker_config()),
-            **config,
+            **values,
         }
+        Configuration(self._config)
         named = str(self._config.get("log.dirs") or self._config.get("log.dir") or "")
         self._data_dir: str | None = path or named.split(",")[0] or None
         self._is_ephemeral = self._data_dir is None
