@@ -87,6 +87,19 @@ def test_an_address_that_is_none_is_told_at_the_start(listen: Any) -> None:
         asyncio.run(Broker(listen=listen).start())
 
 
+@pytest.mark.parametrize(
+    ("listen", "says"),
+    [
+        ("0.0.0.0:0", "or allow it with oncelog.insecure.listeners=true"),
+        (["127.0.0.1:21801"] * 2, "listen: 127.0.0.1:21801: the address stands there twice"),
+    ],
+)
+def test_the_way_out_is_one_that_a_program_has(listen: Any, says: str) -> None:
+    """Options of the command line were named, and a program has none."""
+    with pytest.raises(ConfigInvalid, match=re.escape(says)):
+        asyncio.run(Broker(listen=listen).start())
+
+
 @pytest.mark.parametrize("name", ["bootstrap_servers", "advertised_address", "metadata", "data_directory"])
 def test_what_a_start_decides_is_not_known_before_it(name: str) -> None:
     with pytest.raises(IllegalState, match="this broker was not started: use `async with`"):

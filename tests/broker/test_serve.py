@@ -57,7 +57,7 @@ def test_ready_then_a_signal_ends_it_with_0(tmp_path):
             ["--listen", "127.0.0.1:21801", "--listen", "127.0.0.1:21801"],
             "127.0.0.1:21801: the address stands there twice",
         ),
-        (["--listen", "0.0.0.0:0"], "allow it with --insecure"),
+        (["--listen", "0.0.0.0:0"], "allow it with oncelog.insecure.listeners=true (oncelog serve: --insecure)"),
         (["-c", "sasl.jaas.config=very-secret-word"], "-c sasl.jaas.config: whoever lists processes reads it there"),
         (["-c", "listener.name.x.plain.sasl.jaas.config=very-secret-word"], "whoever lists processes"),
         (["--data-dir", "/nonexistent/data"], "/nonexistent/data was named as well"),

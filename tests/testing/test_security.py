@@ -71,7 +71,10 @@ def test_who_does_not_show_who_he_is_does_not_come_in() -> None:
             sync.Admin(**nobody).start()
 
 
-@pytest.mark.parametrize("arguments", [{"security": "TLS"}, {"security": "SSL", "mechanism": "GSSAPI"}])
+@pytest.mark.parametrize(
+    "arguments",
+    [{"security": "TLS"}, {"security": "SSL", "mechanism": "GSSAPI"}, {"security": "SSL", "mechanism": ["PLAIN"]}],
+)
 def test_what_there_is_not(arguments: dict[str, str]) -> None:
     with pytest.raises(errors.ConfigurationError, match="expected one of"):
         TestBroker(**arguments)  # type: ignore[arg-type]

@@ -38,7 +38,7 @@ class TestSecurity:
     def __init__(self, security: str, mechanism: str, users: Mapping[str, str] | None) -> None:
         if security not in SECURITIES:
             raise ConfigurationError(f"security={security!r}: expected one of {', '.join(SECURITIES)}")
-        if mechanism not in MECHANISMS:
+        if not isinstance(mechanism, str) or mechanism not in MECHANISMS:
             raise ConfigurationError(f"mechanism={mechanism!r}: expected one of {', '.join(MECHANISMS)}")
         self._security = security
         self._mechanism = mechanism

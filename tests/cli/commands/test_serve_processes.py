@@ -139,7 +139,7 @@ def test_with_the_first_process_all_end() -> None:
     [
         (["-c", "num.partition=3"], "did you mean num.partitions"),
         (["--listen", "nowhere"], "HOST:PORT"),
-        (["--listen", "0.0.0.0:19092"], "allow it with --insecure"),
+        (["--listen", "0.0.0.0:19092"], "(oncelog serve: --insecure)"),
         (["-c", "node.id=x"], "node.id"),
         (["-c", "listeners=PLAINTEXT://127.0.0.1:0"], "name the first"),
     ],

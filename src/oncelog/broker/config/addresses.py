@@ -77,7 +77,7 @@ def listen_addresses(config: BrokerConfig, otherwise: Sequence[str]) -> list[Nam
 def _each_once(listening: list[NamedAddress]) -> list[NamedAddress]:
     for number, each in enumerate(listening):
         if each.port and each in listening[:number]:
-            raise ConfigInvalid(f"--listen {Address(each.host, each.port)}: the address stands there twice")
+            raise ConfigInvalid(f"listen: {Address(each.host, each.port)}: the address stands there twice")
     return listening
 
 

@@ -143,7 +143,7 @@ def _check_openness(config: BrokerConfig, listener: ListenerConfig) -> None:
         where = f"listener {listener.name} on {listener.host or '*'}:{listener.port}"
         raise ConfigInvalid(
             f"{where} {why}; make it SASL_SSL, or SSL with ssl.client.auth=required (docs/security.md), listen on 127.0.0.1, "
-            "or allow it with --insecure"
+            "or allow it with oncelog.insecure.listeners=true (oncelog serve: --insecure)"
         )
 
 
