@@ -52,6 +52,10 @@ OWN = {
         "An argument has a wrong type or value. Nothing was done.",
         "Correct the call; producer and transaction can be used on.",
     ),
+    "MissingLibrary": Advice(
+        "A library that this part of oncelog needs is not installed. It is an `ImportError`, too.",
+        "The message names the extra that brings it: `pip install '.[EXTRA]'` in the clone.",
+    ),
     "IllegalState": Advice(
         "The call does not fit what the object is doing, for example `send` after `prepare_transaction`.",
         "The message says what is expected next.",

@@ -75,6 +75,29 @@ def shown(value: object) -> str:
     return text if value is None else f"{text} ({type(value).__name__})"
 
 
+class MissingLibrary(OncelogError, ImportError):
+    """A library of an extra is not installed; the text names the extra that brings it."""
+
+
+def missing(what: str, error: ImportError, **extras: str) -> ImportError:
+    """The error to raise where a library was imported; `extras` are theirs, by library. Of another module it stays as it is."""
+    library = (error.name or "").partition(".")[0]
+    if library not in extras:
+        return error
+    text = f"{what}: {library} is not installed; get it with: pip install 'oncelog[{extras[library]}]'"
+    return MissingLibrary(text, name=error.name)
+
+
+def need(what: str, library: str, extra: str) -> None:
+    """Raise MissingLibrary where `what` cannot be done without a library."""
+    import importlib
+
+    try:
+        importlib.import_module(library)
+    except ImportError as error:
+        raise missing(what, error, **{library: extra}) from error
+
+
 class IllegalState(OncelogError):
     """The call does not fit the state of the object, for example `send` after `prepare_transaction`."""
 

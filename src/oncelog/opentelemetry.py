@@ -12,17 +12,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from opentelemetry import propagate, trace
-from opentelemetry.context import Context
-from opentelemetry.propagators.textmap import Getter, Setter
-from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
-
 from oncelog.client import arguments
 from oncelog.client.interceptors import ConsumerInterceptor
 from oncelog.client.records import ConsumerRecord, RecordMetadata
-from oncelog.errors import ConfigurationError, ErrorCode, KafkaError
+from oncelog.errors import ConfigurationError, ErrorCode, KafkaError, missing
 from oncelog.types import OffsetAndMetadata, TopicPartition
 from oncelog.version import __version__
+
+try:
+    from opentelemetry import propagate, trace
+    from opentelemetry.context import Context
+    from opentelemetry.propagators.textmap import Getter, Setter
+    from opentelemetry.trace import Link, Span, SpanContext, SpanKind, Status, StatusCode, TracerProvider
+except ImportError as error:
+    raise missing("oncelog.opentelemetry", error, opentelemetry="opentelemetry") from error
 
 __all__ = ["Tracing"]
 

@@ -3,13 +3,12 @@
 What a handler gives, what it publishes, and the position behind its message are one transaction (`oncelog.process`).
 """
 
+from oncelog.errors import missing
+
 try:
     import faststream
 except ImportError as error:
-    raise ImportError(
-        "oncelog.faststream needs FastStream, which is not installed: pip install 'oncelog[faststream]'",
-        name=error.name,
-    ) from error
+    raise missing("oncelog.faststream", error, faststream="faststream") from error
 
 from faststream.__about__ import __version__ as _version
 

@@ -11,9 +11,8 @@ from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from oncelog.client import arguments
-from oncelog.errors import ConfigurationError, OncelogError
+from oncelog.errors import ConfigurationError, OncelogError, missing
 from oncelog.recipes.database import Database
-from oncelog.recipes.missing import missing
 from oncelog.recipes.sqlite import SqliteDatabase
 
 _HOST = r"([\w.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?"
@@ -106,7 +105,7 @@ def _kazoo_client() -> Any:
     try:
         from kazoo.client import KazooClient
     except ImportError as error:
-        raise missing("kazoo", "zookeeper", error) from error
+        raise missing("oncelog.recipes", error, kazoo="zookeeper") from error
     return KazooClient
 
 
@@ -131,7 +130,7 @@ def _sqlalchemy(url: str, stack: contextlib.ExitStack) -> Database[Any]:
     try:
         import sqlalchemy as sa
     except ImportError as error:
-        raise missing("sqlalchemy", "sql", error) from error
+        raise missing("oncelog.recipes", error, sqlalchemy="sql") from error
     from oncelog.recipes.sqlalchemy import SqlAlchemyDatabase
 
     if url.startswith(("postgresql://", "postgres://")):

@@ -13,15 +13,14 @@ from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.errors import IllegalState
+from oncelog.errors import IllegalState, missing
 from oncelog.recipes import durability, statements
 from oncelog.recipes.database import STALL_LIMIT_MS
-from oncelog.recipes.missing import missing
 
 try:
     import psycopg
 except ImportError as error:
-    raise missing("psycopg", "sql", error) from error
+    raise missing("oncelog.recipes", error, psycopg="sql") from error
 
 Connection = psycopg.Connection[Any]
 AsyncConnection = psycopg.AsyncConnection[Any]

@@ -14,15 +14,14 @@ from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.errors import ConfigurationError, IllegalState, OncelogError
+from oncelog.errors import ConfigurationError, IllegalState, OncelogError, missing
 from oncelog.recipes.database import TABLE, NotCommitted
-from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
 
 try:
     from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 except ImportError as error:
-    raise missing("rocksdict", "rocksdb", error) from error
+    raise missing("oncelog.recipes", error, rocksdict="rocksdb") from error
 
 Key = str | int | float | bytes | bool
 _locks: dict[str, threading.Lock] = {}

@@ -16,10 +16,9 @@ from typing import Any, Self
 
 from oncelog.client import arguments
 from oncelog.core.two_phase.dual_write import StoredState
-from oncelog.errors import ConfigurationError, IllegalState
+from oncelog.errors import ConfigurationError, IllegalState, missing
 from oncelog.recipes import durability, statements
 from oncelog.recipes.database import STALL_LIMIT_MS, TABLE
-from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
 
 try:
@@ -29,7 +28,7 @@ try:
     from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncTransaction
     from sqlalchemy.orm import Session, sessionmaker
 except ImportError as error:
-    raise missing("sqlalchemy", "sql", error) from error
+    raise missing("oncelog.recipes", error, sqlalchemy="sql") from error
 
 metadata = sa.MetaData()
 # MySQL compares text without regard to case unless told otherwise: two ids would share a row.

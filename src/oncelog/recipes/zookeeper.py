@@ -11,8 +11,8 @@ from typing import Any, Self
 from urllib.parse import quote, unquote
 
 from oncelog.core.two_phase.dual_write import StoredState
+from oncelog.errors import missing
 from oncelog.recipes.database import TABLE, NotCommitted, missing_table
-from oncelog.recipes.missing import missing
 from oncelog.types import PreparedTxnState
 
 try:
@@ -20,7 +20,7 @@ try:
     from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError
     from kazoo.handlers.threading import KazooTimeoutError
 except ImportError as error:
-    raise missing("kazoo", "zookeeper", error) from error
+    raise missing("oncelog.recipes", error, kazoo="zookeeper") from error
 
 ROOT = f"/{TABLE}"
 

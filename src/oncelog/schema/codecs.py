@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
-from oncelog.errors import ConfigurationError
+from oncelog.errors import ConfigurationError, need
 from oncelog.host.recently_used import RecentlyUsed
 from oncelog.schema.registry import Exchange, Registry, Schema
 
@@ -75,6 +75,7 @@ class AvroCodec:
     indexes: tuple[int, ...] | None = None
 
     def __init__(self, schema: Schema | str | Mapping[str, Any] | list[Any] | None = None) -> None:
+        need("AvroCodec", "fastavro", "schema")
         self.schema = _schema(schema, self.KIND)
         if self.schema is not None and not self.schema.references:
             try:
@@ -148,6 +149,7 @@ class JsonCodec:
     indexes: tuple[int, ...] | None = None
 
     def __init__(self, schema: Schema | str | Mapping[str, Any] | None = None) -> None:
+        need("JsonCodec", "jsonschema", "schema")
         self.schema = _schema(schema, self.KIND)
         if self.schema is not None and not self.schema.references:
             try:

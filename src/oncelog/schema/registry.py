@@ -16,8 +16,6 @@ from collections.abc import Generator
 from typing import Any, Self, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 
-import httpx
-
 from oncelog.client import arguments
 from oncelog.errors import (
     ConfigurationError,
@@ -26,10 +24,16 @@ from oncelog.errors import (
     SchemaRegistryError,
     SchemaRegistryRefused,
     SchemaRegistryUnavailable,
+    missing,
 )
 from oncelog.host.loop_thread import BEFORE_A_FORK, loop_thread
 from oncelog.host.recently_used import RecentlyUsed
 from oncelog.lazy_dataclass import dataclass
+
+try:
+    import httpx
+except ImportError as error:
+    raise missing("oncelog.schema", error, httpx="schema") from error
 
 T = TypeVar("T")
 RETRIED = {408, 429, 500, 502, 503, 504}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
+
+from oncelog.errors import missing
 
 if TYPE_CHECKING:
     from oncelog.spark.data_source import DefaultSource as DefaultSource
@@ -16,32 +19,25 @@ if TYPE_CHECKING:
 __all__ = ["DefaultSource", "ProgressListener", "activate", "dual_write", "recover", "register", "segments"]
 
 
+_HOME = {
+    "DefaultSource": "data_source",
+    "ProgressListener": "progress",
+    "activate": "registration",
+    "dual_write": "database_sink",
+    "recover": "recovery",
+    "register": "registration",
+    "segments": "segment_tables",
+}
+_EXTRAS = {"numpy": "spark", "py4j": "spark", "pyarrow": "spark", "pyspark": "spark", "sqlalchemy": "sql"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "DefaultSource":
-        from oncelog.spark.data_source import DefaultSource
-
-        return DefaultSource
-    if name == "dual_write":
-        from oncelog.spark.database_sink import dual_write
-
-        return dual_write
-    if name == "ProgressListener":
-        from oncelog.spark.progress import ProgressListener
-
-        return ProgressListener
-    if name == "recover":
-        from oncelog.spark.recovery import recover
-
-        return recover
-    if name == "segments":
-        from oncelog.spark.segment_tables import segments
-
-        return segments
-    if name in ("activate", "register"):
-        from oncelog.spark import registration
-
-        return getattr(registration, name)
-    raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")
+    if name not in _HOME:
+        raise AttributeError(f"module 'oncelog.spark' has no attribute {name!r}")
+    try:
+        return getattr(importlib.import_module(f"oncelog.spark.{_HOME[name]}"), name)
+    except ImportError as error:
+        raise missing(f"oncelog.spark.{name}", error, **_EXTRAS) from error
 
 
 def __dir__() -> list[str]:

@@ -120,7 +120,7 @@ def _check_who(host: str, header: str | None, *, is_loopback: bool, has_login: b
 
 def _check_database(url: str) -> None:
     """A database that is down may come back, a URL that nothing here understands never will."""
-    from oncelog.recipes.missing import MissingLibrary
+    from oncelog.errors import MissingLibrary
     from oncelog.recipes.opening import check_database_url
 
     try:

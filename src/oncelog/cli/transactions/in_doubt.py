@@ -80,8 +80,8 @@ def look_for_doubt(
 ) -> tuple[list[InDoubt], dict[str, str]]:
     """Find, ask, resolve: blocking, as databases are. With what was found: what became of each that was to be resolved."""
     try:
+        from oncelog.errors import MissingLibrary
         from oncelog.recipes.janitor import Verdict, in_doubt_of
-        from oncelog.recipes.missing import MissingLibrary
         from oncelog.recipes.opening import open_existing_database
         from oncelog.sync import Admin
     except ImportError as error:  # pragma: no cover

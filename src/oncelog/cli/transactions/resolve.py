@@ -150,7 +150,7 @@ def planned_from(settings: Settings, sources: Sources) -> tuple[Plan, list[str]]
 @contextmanager
 def _database(url: str) -> Iterator[Any]:
     try:
-        from oncelog.recipes.missing import MissingLibrary
+        from oncelog.errors import MissingLibrary
         from oncelog.recipes.opening import open_existing_database
     except ImportError as error:  # pragma: no cover
         raise Failed(str(error)) from error

@@ -45,6 +45,7 @@ from oncelog.errors import (
     InvalidArgument,
     KafkaError,
     UnknownServer,
+    need,
 )
 from oncelog.host.host import Host, real_host
 from oncelog.types import TopicPartition
@@ -342,6 +343,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         """As `poll`, as one Arrow batch with the columns of Spark's Kafka source; no Python object per record."""
         _record_count(max_records)
         arguments.boolean("include_headers", include_headers)
+        need("poll_arrow", "pyarrow", "arrow")
         self._in_hand = None
         take = partial(self._fetcher.take_rows, max_records, include_headers=include_headers)
         taken = await self._poll(timeout_ms, take)

@@ -10,7 +10,7 @@ from oncelog.client.config import ProducerConfig
 from oncelog.client.producer.arguments import too_large
 from oncelog.core.producer.batch import RECORD_OVERHEAD_BYTES, ProducedRecord
 from oncelog.core.producer.partitioner import Partitioner
-from oncelog.errors import InvalidArgument
+from oncelog.errors import InvalidArgument, need
 from oncelog.wire.arrow_records import EncodedRecords, encode_from_arrow, rows_by_partition
 from oncelog.wire.compression import Compression
 from oncelog.wire.record_batch import HEADER_BYTES, build_batch_of_section
@@ -59,7 +59,8 @@ class ArrowSource:
 
 
 def checked_batch(batch: Any) -> None:
-    """Raise InvalidArgument for what is no Arrow batch with values."""
+    """Raise InvalidArgument for what is no Arrow batch with values, MissingLibrary where there can be none."""
+    need("send_arrow", "pyarrow", "arrow")
     import pyarrow as pa
 
     if isinstance(batch, pa.Table):

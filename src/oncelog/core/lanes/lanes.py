@@ -8,6 +8,7 @@ from oncelog.core.lanes.drawing import svg_text
 from oncelog.core.lanes.lane import OPEN
 from oncelog.core.lanes.notebook import html_text
 from oncelog.core.lanes.view import LanesView
+from oncelog.errors import need
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,6 +34,7 @@ class Lanes(LanesView):
     def to_arrow(self) -> pa.Table:
         """One row for each span, ended ones first in each lane: topic, partition, transactional_id, producer_id, producer_epoch,
         first_offset, last_offset, record_count, size_bytes, begin_ms, end_ms, marker_offset, outcome, kind. Needs pyarrow."""
+        need("to_arrow", "pyarrow", "arrow")
         import pyarrow as pa
 
         rows: list[dict[str, Any]] = []
