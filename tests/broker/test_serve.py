@@ -270,3 +270,12 @@ def test_sigterm_and_sighup_that_are_repeated_cut_no_stop_as_service_managers_do
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate("\n", timeout=TIMEOUT_S)
     assert (process.returncode, errors) == (0, "")
+
+
+def test_a_directory_that_may_not_be_entered_is_told_with_what_is_needed(tmp_path):
+    """A refusal stands for that of the system, which root does not get."""
+    forbidden = FULL_DISK.replace("ENOSPC", "EACCES").replace("os.pwrite = os.pwritev = full", "os.stat = full")
+    words = ["--data-dir", str(tmp_path), "--listen", "127.0.0.1:0"]
+    done = subprocess.run([sys.executable, "-c", forbidden, *words], capture_output=True, text=True, timeout=TIMEOUT_S)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "Permission denied: all of a data directory must be the user's that the broker runs as" in done.stderr

@@ -19,9 +19,10 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.interruption import asked, run
 from oncelog.cli.output import EXIT_FAILURE, EXIT_USAGE, FORMATS, Failed, Output, Row, is_terminal, printable
 from oncelog.cli.properties_file import property_from_text, read_properties
+from oncelog.cli.refused_by_disk import way_out
 from oncelog.cli.signals import heard_by, line_of, raise_signalled, status_of
 from oncelog.core.shell_words import shell_text
-from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut
+from oncelog.errors import ConfigurationError, InvalidArgument, KafkaError, OncelogError, RequestTimedOut, StorageError
 from oncelog.lazy_dataclass import dataclass
 from oncelog.wire.schema import InvalidField
 
@@ -286,6 +287,8 @@ def hint_for(error: BaseException, settings: Settings) -> str:
         and str(error.__cause__) in str(error)
     ):
         error = error.__cause__  # what it waited for says more than that it waited
+    if isinstance(error, StorageError):
+        return way_out(error, "run the same again")
     name = type(error).__name__
     where = settings.brokers_asked
     if silent := _SILENT.search(str(error)):

@@ -114,7 +114,7 @@ class Rights:
     def way_out(self, error_code: int, name: str, operation: str = "", *, prefix: str = "") -> str:
         """To be put behind an error's text; "" where nothing is known to help. Of rights, `name`: the topic's, group's or
         transactional id's; `operation` (default: what such a client does with it) is the right that is missing, or
-        `WRITE_PREPARED`. `prefix`: of many names, after the broker was asked whether it prepares; the rule is one of all."""
+        `WRITE_PREPARED`. `prefix`: of many names, at a broker that prepares where that is asked for; the rule is one of all."""
         found = _OPTIONS.get(ErrorCode(error_code)) if error_code in _OPTIONS else None
         if found is None:
             return next_step(error_code)

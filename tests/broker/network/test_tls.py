@@ -302,7 +302,7 @@ def test_a_key_with_a_password_and_keys_in_the_configuration(run, files):
         ({"ssl.keystore.location": "/nowhere/at.all"}, "/nowhere/at.all: No such file"),
         ({"ssl.keystore.location": "ca"}, "no key with its certificate"),
         ({"ssl.keystore.location": "mixed"}, "the key does not fit the certificate"),
-        ({"ssl.keystore.location": "expired"}, "has expired"),
+        ({"ssl.keystore.location": "expired"}, "has expired: `oncelog secure DIRECTORY --renew`"),
         ({"ssl.keystore.location": "early"}, "does not hold yet"),
         ({"ssl.keystore.location": "locked"}, "ssl.key.password is not set"),
         ({"ssl.keystore.location": "locked", "ssl.key.password": "key-wrong"}, "password is wrong"),

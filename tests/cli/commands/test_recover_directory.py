@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pathlib
 import shutil
 from typing import Any
@@ -242,3 +244,14 @@ def test_a_time_index_that_lacks_its_end_is_built_anew(tmp_path: pathlib.Path) -
         assert index.read_bytes() == whole
         assert oncelog("dump-log", tmp_path / "data", "--problems-only").exit_code == 0
         assert oncelog("reconcile", tmp_path / "data", "--exit-code").exit_code == 0
+
+
+def test_a_full_disk_is_told_with_what_to_do(data: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    result = oncelog("recover", data, "-y")
+    assert result.exit_code == 1
+    assert "No space left on device (make room on that disk, not in this directory" in result.stderr
+    assert result.stderr.rstrip().endswith(", run the same again)")

@@ -44,6 +44,9 @@ class SecurityOwner(Protocol):
     audit: Audit
 
 
+_RENEWED = "`oncelog secure DIRECTORY --renew` where that made it, else put a new one of whoever signs it in its place"
+
+
 def check_validity(settings: TlsSettings, now_s: float) -> None:
     """Raises TlsInvalid for a certificate of our own that does not hold now."""
     identity = settings.identity
@@ -58,7 +61,7 @@ def check_validity(settings: TlsSettings, now_s: float) -> None:
     if now_s < begins_s:
         raise TlsInvalid(f"{identity.name}: the certificate does not hold yet")
     if now_s > ends_s:
-        raise TlsInvalid(f"{identity.name}: the certificate has expired")
+        raise TlsInvalid(f"{identity.name}: the certificate has expired: {_RENEWED}")
 
 
 class ListenerSecurity:

@@ -25,7 +25,6 @@ from oncelog.broker.config.configuration import Configuration
 from oncelog.broker.config.listeners import listeners_of
 from oncelog.broker.processes import ALONE, Processes
 from oncelog.broker.sharing_out import share_out
-from oncelog.broker.startup import DISK_IS_FULL
 from oncelog.broker.warm_up import warm_up
 from oncelog.cli.config_references import with_references
 from oncelog.cli.signals import (
@@ -102,7 +101,10 @@ def serve_main(
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(broker, own.sockets, parent))
     except (ConfigInvalid, NetworkFailed, StorageError, DamagedLog) as error:
-        return _usage_error(f"{error}{_way_out(error)}")
+        from oncelog.cli.refused_by_disk import way_out
+
+        out = way_out(error, "start again, then delete topics or records")
+        return _usage_error(f"{error}: {out}" if out else str(error))
 
 
 def _process_of(process: str, sockets: str, parent: int) -> Processes:
@@ -156,17 +158,6 @@ def _with_ports(listen: Sequence[str], count: int) -> list[str]:
         return [text_of(each if each.port else replace(each, port=ports_in_a_row(each.host, count))) for each in found]
     except OSError as error:
         raise NetworkFailed(str(error)) from error
-
-
-def _way_out(error: BaseException) -> str:
-    """What a person can do where the disk is full: a start writes a few files anew."""
-    cause = error.__cause__
-    if not isinstance(cause, OSError) or cause.errno not in DISK_IS_FULL:
-        return ""
-    return (
-        ": make room on that disk, not in this directory, where nothing may be deleted by hand (a few MiB; after a crash at most "
-        "what oncelog.journal.* has), start again, then delete topics or records"
-    )
 
 
 # Objects made before a young collection, young ones before an older, older ones before a whole. Under a crowd of a thousand
