@@ -17,7 +17,7 @@ def test_set_describe_delete(cli: Cli) -> None:
     assert values(cli, "--topic", "configs-a") == {"retention.ms": "60000", "cleanup.policy": "compact"}
     assert len(values(cli, "--topic", "configs-a", "--all")) > 10
     rows = cli.json("configs", "delete", "--topic", "configs-a", "retention.ms", "-y")
-    assert rows == [{"key": "retention.ms", "value": None, "result": "deleted"}]
+    assert rows == [{"key": "retention.ms", "value": None, "result": "deleted", "consequence": None}]
     assert values(cli, "--topic", "configs-a") == {"cleanup.policy": "compact"}
 
 
@@ -48,8 +48,28 @@ def test_what_lets_records_be_deleted_is_asked_about(cli: Cli, change: str) -> N
         cli("produce", "configs-asked", stdin="kept\n")
     key = change.split("=")[0]
     refused = cli("configs", "set", "--topic", "configs-asked", change, status=2)
-    assert f"may delete records of topic configs-asked for good: {key}: " in refused.stderr
+    assert f"let the broker delete records of topic configs-asked for good: {key}: " in refused.stderr
     assert values(cli, "--topic", "configs-asked") == {}
+
+
+def test_a_machine_is_told_of_each_key_what_it_lets_the_broker_delete(cli: Cli) -> None:
+    cli.create("configs-told")
+    cli("produce", "configs-told", stdin="kept\n")
+    rows = cli.json(
+        "configs", "set", "--topic", "configs-told", "retention.ms=5", "max.message.bytes=2000", "--dry-run"
+    )
+    told = "let the broker delete records of topic configs-told for good: retention.ms: 604800000 -> 5"
+    assert [row["consequence"] for row in rows] == [told, None]
+
+
+@pytest.mark.parametrize("which", ["default", "1"])
+def test_what_holds_now_is_named_where_the_key_itself_is_not_set(cli: Cli, which: str) -> None:
+    asked = cli("configs", "set", "--broker", which, "log.retention.ms=600000", status=2).stderr
+    assert "log.retention.ms: 604800000 -> 600000" in asked
+    longer = cli("configs", "set", "--broker", which, "log.retention.ms=604800001", "--dry-run")
+    assert longer.stderr == ""
+    asked = cli("configs", "set", "--broker", which, "log.retention.bytes=1", status=2).stderr
+    assert "log.retention.bytes: -1 -> 1" in asked
 
 
 def test_what_keeps_more_is_not_asked_about(cli: Cli) -> None:

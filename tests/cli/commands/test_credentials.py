@@ -57,3 +57,11 @@ def test_a_dump_of_the_metadata_hides_them() -> None:
     content = record_row(batch, record, "__cluster_metadata")["content"]
     assert (content["user"], content["iterations"]) == ("a", 4096)
     assert {content["salt"], content["stored_key"], content["server_key"]} == {"(hidden)"}
+
+
+def test_what_is_not_there_is_not_removed_in_a_dry_run_either(cli: Cli) -> None:
+    remove = ("credentials", "remove", "half", "--mechanism", "SCRAM-SHA-512")
+    cli("credentials", "set", "half", "--mechanism", "SCRAM-SHA-256", "--yes", stdin="secret\n")
+    for how in ("--yes", "--dry-run"):
+        assert cli.json(*remove, how, status=1)["error"] == "RESOURCE_NOT_FOUND"
+    cli("credentials", "remove", "half", "--yes")

@@ -66,3 +66,10 @@ def test_what_is_refused(as_user: Callable[[str], Cli]) -> None:
     assert carl.json("tokens", "create", "--dry-run")[0]["result"] == "would be created"
     carl("tokens", "create", "--max-lifetime", "soon", status=2)
     assert carl.json("tokens", "list", "carl") == []
+
+
+def test_a_dry_run_says_that_no_token_can_be_made(cli: Cli) -> None:
+    for how in ("--yes", "--dry-run"):
+        error = cli.json("tokens", "create", how, status=1)
+        assert error["error"] == "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED"
+        assert "create a delegation token" in error["message"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from oncelog.testing import TestBroker
 from tests.cli.world import Cli
 
 
@@ -129,3 +130,23 @@ def test_a_topic_that_is_not_there_has_a_row_for_programs(cli: Cli) -> None:
         ("topics-found", 0, "ok"),
         ("topics-lost", None, "UNKNOWN_TOPIC_OR_PARTITION"),
     ]
+
+
+def test_a_dry_run_deletes_no_records_that_a_broker_would_not(cli: Cli) -> None:
+    cli("topics", "create", "purge-compacted", "-c", "cleanup.policy=compact")
+    cli("produce", "purge-compacted", "--key-separator", ":", stdin="a:b\n")
+    cli.create("purge-internal")
+    cli("produce", "purge-internal", stdin="a\n")
+    cli("consume", "purge-internal", "-e", "-g", "purge-internal-reader")
+    for topic, error in (("purge-compacted", "POLICY_VIOLATION"), ("__consumer_offsets", "INVALID_TOPIC_EXCEPTION")):
+        for how in ("--yes", "--dry-run"):
+            assert cli.json("topics", "delete-records", topic, "--all", how, status=1)["error"] == error
+
+
+def test_a_dry_run_says_that_no_topic_can_be_deleted() -> None:
+    with TestBroker({"delete.topic.enable": "false"}) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        cli.create("there-to-stay")
+        for how in ("--yes", "--dry-run"):
+            (row,) = cli.json("topics", "delete", "there-to-stay", how, status=1)
+            assert (row["result"], row["error"]) == ("failed", "TOPIC_DELETION_DISABLED")

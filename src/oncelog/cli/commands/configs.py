@@ -9,7 +9,7 @@ import click
 
 from oncelog.cli.clients import open_admin
 from oncelog.cli.command import Group, Settings
-from oncelog.cli.commands.shrinking import shrinking
+from oncelog.cli.commands.shrinking import may_shrink, shrinking
 from oncelog.cli.commands.topics import partition_bounds
 from oncelog.cli.key_names import check_known, each_once, outcome_of
 from oncelog.cli.numbers import is_number
@@ -20,6 +20,7 @@ from oncelog.client.admin.configs import ConfigResource, Configs
 from oncelog.errors import ErrorCode, KafkaError
 from oncelog.types import TopicPartition
 
+_EVERY_BROKER = ConfigResource("broker", "")
 _INVALID = ErrorCode.INVALID_REQUEST  # as the broker says it of its own keys
 
 
@@ -52,7 +53,7 @@ def _resource(topic: str | None, broker: str | None, group: str | None, client_m
     kind, name = given[0]
     if kind == "broker" and name != "default" and not is_number(name):
         raise click.UsageError(f"--broker {name}: a broker's id is a number, or 'default'")
-    return ConfigResource(kind, "" if (kind, name) == ("broker", "default") else name)
+    return _EVERY_BROKER if (kind, name) == ("broker", "default") else ConfigResource(kind, name)
 
 
 @configs.command("describe", watchable=True)
@@ -134,14 +135,26 @@ async def _is_empty(admin: Admin, topic: str) -> bool:
 
 async def _confirm_shrinking(
     settings: Settings, admin: Admin, resource: ConfigResource, entries: Configs, changes: dict[str, Any]
-) -> None:
-    """Ask where a change lets the broker delete what it keeps now. Raises Failed where it is not confirmed."""
-    found = shrinking(changes, entries)
-    if found and not (resource.kind == "topic" and await _is_empty(admin, resource.name)):
-        whose = f"{resource.kind} {resource.name or 'default'}"
-        settings.confirm(
-            f"the broker may delete records of {whose} for good: {'; '.join(found)}", resource.name or "default"
-        )
+) -> dict[str, str]:
+    """Ask where a change lets the broker delete what it keeps now; what it does of each key. Raises Failed where it is not
+    confirmed."""
+    elsewhere: Configs = {}
+    if resource == _EVERY_BROKER and any(changes[key] is not None and may_shrink(key) for key in changes):
+        elsewhere = await _of_any_broker(admin)  # of all brokers only what is set is told
+    found = shrinking(changes, entries, elsewhere)
+    if not found or (resource.kind == "topic" and await _is_empty(admin, resource.name)):
+        return {}
+    whose = f"{resource.kind} {resource.name or 'default'}"
+    told = {key: f"let the broker delete records of {whose} for good: {each}" for key, each in found.items()}
+    what = f"let the broker delete records of {whose} for good: {'; '.join(found.values())}"
+    settings.confirm(what, resource.name or "default")
+    return told
+
+
+async def _of_any_broker(admin: Admin) -> Configs:
+    first = min(node.node_id for node in (await admin.describe_cluster()).nodes)
+    resource = ConfigResource("broker", str(first))
+    return (await admin.describe_configs([resource]))[resource]
 
 
 def _own_source(resource: ConfigResource) -> str:
@@ -174,17 +187,19 @@ async def _is_unknown_to_broker(admin: Admin, resource: ConfigResource, key: str
 
 
 async def _alter(settings: Settings, resource: ConfigResource, changes: dict[str, Any]) -> None:
+    consequences: dict[str, str] = {}
     async with open_admin(settings) as admin:
         entries: Configs = {}
-        if None in changes.values() or (resource.kind in ("topic", "broker") and not settings.dry_run):
+        if None in changes.values() or resource.kind in ("topic", "broker"):
             entries = (await admin.describe_configs([resource]))[resource]
             await _check_known(admin, resource, entries, changes)
-        if resource.kind in ("topic", "broker") and not settings.dry_run:
-            await _confirm_shrinking(settings, admin, resource, entries, changes)
+        if resource.kind in ("topic", "broker"):
+            consequences = await _confirm_shrinking(settings, admin, resource, entries, changes)
         await admin.alter_configs({resource: changes}, validate_only=settings.dry_run)
     own = {key for key, entry in entries.items() if entry.source == _own_source(resource)}
     rows = [
         {"key": key, "value": value, "result": outcome_of(value, was_set=key in own, is_dry_run=settings.dry_run)}
+        | {"consequence": consequences.get(key)}
         for key, value in changes.items()
     ]
     settings.out.rows(columns("key", "value", "result"), rows)

@@ -61,10 +61,7 @@ async def set_credential(settings: Settings, user: str, mechanism: str | None, i
     # Our own way in comes last: the broker ends the session of a password that is replaced.
     own = snake_case(settings.client_config()).get("sasl_mechanism")
     mechanisms = sorted(mechanisms, key=lambda each: each == own)
-    if not settings.dry_run:
-        settings.confirm(
-            f"set the {' and '.join(mechanisms)} password of {user}; one that is there stops working", user
-        )
+    settings.confirm(f"set the {' and '.join(mechanisms)} password of {user}; one that is there stops working", user)
     password = _password(user)
     if not settings.dry_run:
         async with open_admin(settings) as admin:
@@ -125,9 +122,10 @@ def _typed_password(user: str) -> str:
 async def remove_credential(settings: Settings, user: str, mechanism: str | None) -> None:
     """Remove a user's credential: all of them, or with --mechanism one."""
     mechanisms = await _mechanisms(settings, user, mechanism)
-    if not settings.dry_run:
-        named = " and ".join(mechanisms)
-        settings.confirm(f"remove the {named} credential of {user}: it cannot log in with it any more", user)
+    if settings.dry_run and mechanism is not None and mechanism not in await _mechanisms(settings, user, None):
+        raise ResourceNotFound(f"{user}: Attempt to delete a user credential that does not exist")
+    named = " and ".join(mechanisms)
+    if settings.confirm(f"remove the {named} credential of {user}: it cannot log in with it any more", user):
         async with open_admin(settings) as admin:
             for each in mechanisms:
                 await admin.alter_user_scram_credential(user, each, None)

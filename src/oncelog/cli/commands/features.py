@@ -63,7 +63,7 @@ async def _update(settings: Settings, levels: tuple[str, ...], upgrade_type: str
             raise click.UsageError(f"{name}={level}: a level is a number")
         wanted[name] = int(level)
     async with open_admin(settings) as admin:
-        if upgrade_type != "upgrade" and not settings.dry_run:
+        if upgrade_type != "upgrade":
             now = (await admin.describe_features()).finalized
             lowered = {name: level for name, level in wanted.items() if level < now.get(name, 0)}
             changes = "; ".join(f"{name} from {now[name]} to {level}" for name, level in lowered.items())

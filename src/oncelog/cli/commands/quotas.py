@@ -115,12 +115,9 @@ async def delete_quotas(
 
 async def _alter(settings: Settings, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
     check_known("quota", changes, KNOWN, ErrorCode.INVALID_REQUEST)
-    if not settings.dry_run:
-        whose = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity.items())
-        what = ", ".join(
-            f"delete {key}" if value is None else f"set {key} to {value:g}" for key, value in changes.items()
-        )
-        settings.confirm(f"{what} of {whose}", next((name for name in entity.values() if name), DEFAULT))
+    whose = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity.items())
+    what = ", ".join(f"delete {key}" if value is None else f"set {key} to {value:g}" for key, value in changes.items())
+    settings.confirm(f"{what} of {whose}", next((name for name in entity.values() if name), DEFAULT))
     now: set[str] = set()
     async with open_admin(settings) as admin:
         if None in changes.values():

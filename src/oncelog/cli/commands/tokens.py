@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from oncelog.cli.clients import open_admin
@@ -43,6 +45,8 @@ async def create_token(
 ) -> None:
     """Make a token. Its password is shown now; keep it: it logs in as you, with SCRAM and tokenauth."""
     if settings.dry_run:
+        async with open_admin(settings) as admin:
+            await _known(admin, "create a delegation token")
         settings.out.rows(columns("owner", "result"), [{"owner": owner or "", "result": "would be created"}])
         return
     lifetime_ms = -1 if max_lifetime is None else max_lifetime
@@ -75,8 +79,8 @@ async def expire_token(settings: Settings, token_id: str, period: int | None) ->
     async with open_admin(settings) as admin:
         token = await _token(admin, token_id, "expire")
         ends_ms = token.expiry_timestamp_ms
-        if not settings.dry_run:
-            settings.confirm(f"end the token {token_id} of {token.owner}: who uses it cannot log in any more", token_id)
+        what = f"end the token {token_id} of {token.owner}: who uses it cannot log in any more"
+        if settings.confirm(what, token_id):
             ends_ms = await admin.expire_delegation_token(token.hmac, period_ms=-1 if period is None else period)
     result = "would be ended" if settings.dry_run else "ended" if period is None else "will end"
     settings.out.rows(columns("token", "expiry_timestamp_ms", "result"), [_outcome(token_id, ends_ms, result)])
@@ -84,14 +88,19 @@ async def expire_token(settings: Settings, token_id: str, period: int | None) ->
 
 async def _token(admin: Admin, token_id: str, to: str) -> DelegationToken:
     """Its MAC, without which nothing is done to it, is in the list."""
-    try:
-        known = await admin.describe_delegation_tokens()
-    except (UnsupportedByAuthentication, DelegationTokenDisabled) as error:  # the same for every request about tokens
-        raise type(error)(f"{to} the delegation token {token_id}") from error
+    known = await _known(admin, f"{to} the delegation token {token_id}")
     found = next((each for each in known if each.token_id == token_id), None)
     if found is None:
         raise Failed(f"there is no token {token_id} that you may see: `oncelog tokens list` has those")
     return found
+
+
+async def _known(admin: Admin, what: str) -> Sequence[DelegationToken]:
+    """The tokens that one may see. Raises what is refused to every request about tokens, as said of `what`."""
+    try:
+        return await admin.describe_delegation_tokens()
+    except (UnsupportedByAuthentication, DelegationTokenDisabled) as error:
+        raise type(error)(what) from error
 
 
 def _row(token: DelegationToken) -> dict[str, object]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import click
@@ -16,14 +18,16 @@ from oncelog.cli.output import EXIT_FAILURE, Column, columns, counted, error_nam
 from oncelog.cli.partitions import partitions_of
 from oncelog.cli.unreadable import name_offline
 from oncelog.client.admin.admin import Admin
+from oncelog.client.admin.configs import ConfigResource
 from oncelog.client.admin.topics import NewTopic
 from oncelog.client.cluster.each_leader import Unreadable
 from oncelog.client.cluster.offset_lookup import FoundOffset
 from oncelog.client.cluster.view import TopicView
-from oncelog.errors import ErrorCode, KafkaError, TopicExists, error_for
+from oncelog.errors import ClusterAuthorization, ErrorCode, KafkaError, TopicAuthorization, TopicExists, error_for
 from oncelog.types import TopicPartition
 
 OWN_FEATURES = "oncelog."
+POLICY = "cleanup.policy"
 
 
 @click.group(cls=Group)
@@ -178,16 +182,27 @@ async def delete_topics(settings: Settings, names: tuple[str, ...]) -> None:
         found = await admin.describe_topics(names)
         counts = ", ".join(f"{topic.name} ({counted(len(topic.partitions), 'partition')})" for topic in found.values())
         if settings.dry_run:
-            await refused(
-                settings, "topic", names, "would be deleted", lambda name: _check_deletable(admin, found[name])
-            )
+            disabled = await _deletion_is_disabled(admin)
+            check = partial(_check_deletable, admin, found, disabled)
+            await refused(settings, "topic", names, "would be deleted", check)
         plan = [{"topic": name, "result": "would be deleted", "error": None, "message": None} for name in names]
         if settings.confirm(f"delete {counts}, with all records", names[0], plan=plan):
             await each_of(settings, "topic", names, "deleted", lambda name: admin.delete_topics([name]))
 
 
-async def _check_deletable(admin: Admin, topic: TopicView) -> None:
-    """What an oncelog refuses to delete; Apache Kafka deletes its internal topics, too. Raises InvalidRequest."""
+async def _deletion_is_disabled(admin: Admin) -> bool:
+    """Whether no topic can be deleted, as far as one may see it."""
+    try:
+        return (await admin.describe_broker_configs()).get("delete.topic.enable") == "false"
+    except ClusterAuthorization:
+        return False
+
+
+async def _check_deletable(admin: Admin, found: Mapping[str, TopicView], disabled: bool, name: str) -> None:
+    """What a broker refuses to delete; its internal topics an oncelog only. Raises TopicDeletionDisabled, InvalidRequest."""
+    topic = found[name]
+    if disabled:
+        raise error_for(ErrorCode.TOPIC_DELETION_DISABLED, f"topic {name!r}: Topic deletion is disabled.")
     if topic.is_internal:
         features = await admin.describe_features()
         if any(name.startswith(OWN_FEATURES) for name in features.supported):
@@ -222,6 +237,8 @@ async def delete_records(
         count = counted(sum(end - starts[at] for at, end in deleted.items()), "offset")
         what = f"delete {count} at the beginning of {counted(len(deleted), 'partition')}, for good"
         now: dict[TopicPartition, int] = {}
+        if settings.dry_run:
+            await _check_records_deletable(admin, deleted)
         if deleted and settings.confirm(what, where[0].topic):
             now = await admin.delete_records(deleted)
     rows = [
@@ -237,6 +254,23 @@ async def delete_records(
     ]
     shown = [*columns("topic", "partition", "log_start", "before", "offsets"), Column("result", "LOG-START-NOW")]
     settings.out.rows(shown, rows)
+
+
+async def _check_records_deletable(admin: Admin, deleted: Iterable[TopicPartition]) -> None:
+    """What every broker refuses, as far as one may see it. Raises InvalidTopic, PolicyViolation."""
+    first = {at.topic: at for at in sorted(deleted, reverse=True)}
+    views = await admin.describe_topics(first) if first else {}
+    for name, at in first.items():
+        if views[name].is_internal:
+            raise error_for(ErrorCode.INVALID_TOPIC_EXCEPTION, f"delete records of {at}")
+        try:
+            found = await admin.describe_configs([("topic", name)], keys=[POLICY])
+        except TopicAuthorization:
+            continue
+        entry = found[ConfigResource("topic", name)].get(POLICY)
+        ways = {way.strip() for way in ((entry.value if entry else None) or "").split(",")}
+        if "compact" in ways and "delete" not in ways:
+            raise error_for(ErrorCode.POLICY_VIOLATION, f"delete records of {at}")
 
 
 def _until(bounds: dict[str, int], offset: int | None, found: FoundOffset | None) -> int:
@@ -269,6 +303,6 @@ async def add_partitions(settings: Settings, name: str, total: int) -> None:
         # One that does not exist would be asked for again until --timeout.
         count = len((await admin.describe_topics([name]))[name].partitions)
         what = f"raise {name} from {counted(count, 'partition')} to {total}, for good: keys go to other partitions than before"
-        if total > count and not settings.dry_run:
+        if total > count:
             settings.confirm(what, name)
         await each_of(settings, "topic", [name], f"{'would have' if settings.dry_run else 'has'} {total}", add)
