@@ -30,7 +30,9 @@ def test_nothing_is_changed_without_a_yes(cli: Cli, change: tuple[str, ...]) -> 
 
 
 ASKED = [
-    *CHANGES[:-2],
+    *CHANGES[:1],
+    *CHANGES[2:-2],
+    ("features", "downgrade", "share.version=0"),
     ("credentials", "remove", "dry-user", "--mechanism", "SCRAM-SHA-256"),
     ("configs", "set", "--topic", "dry", "retention.ms=5", "cleanup.policy=compact"),
     ("configs", "set", "--broker", "default", "log.retention.ms=5"),
