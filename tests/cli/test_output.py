@@ -96,6 +96,7 @@ def test_what_has_parts_is_json_in_a_cell_too() -> None:
     assert cell(Column("headers"), {"headers": headers}) == '["h", "v"],["n", null]'
     assert cell(Column("value"), {"value": {"base64": "/w=="}}) == '{"base64": "/w=="}'
     assert cell(Column("partitions"), {"partitions": [0, 1]}) == "0,1"
+    assert cell(Column("x"), {"x": [None, True, ("a", 1)]}) == 'null,true,["a", 1]', "as JSON, and not as Python"
 
 
 def test_moments_of_a_tsv_stream_are_written_as_in_tables(capsys: Captured) -> None:

@@ -19,10 +19,31 @@ def test_listen_connect_and_what_can_go_wrong():
         transport.abort()
         listener.close()
         await asyncio.sleep(0)
-        with pytest.raises(ConnectFailed):
+        refused = f"^cannot connect to 127.0.0.1:{listener.port}: Connection refused$"
+        with pytest.raises(ConnectFailed, match=refused):  # asyncio says "Connect call failed ('127.0.0.1', 9092)"
             await network.connect("127.0.0.1", listener.port, asyncio.Protocol)
         with pytest.raises(NetworkFailed):
             await network.listen("192.0.2.1", 0, asyncio.Protocol)
+
+    asyncio.run(work())
+
+
+def test_a_name_of_several_addresses_names_each_that_refused(monkeypatch):
+    """asyncio says "Multiple exceptions: [Errno 111] Connect call failed ('127.0.0.1', 9), ..."."""
+
+    async def work():
+        loop = asyncio.get_running_loop()
+
+        async def addresses(*_, **__):
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{each}", port)) for each in (1, 2)]
+
+        with socket.socket() as held:  # bound, and nobody listens
+            held.bind(("0.0.0.0", 0))
+            port = held.getsockname()[1]
+            monkeypatch.setattr(loop, "getaddrinfo", addresses)
+            told = f"^cannot connect to two:{port}: 127.0.0.1: Connection refused, 127.0.0.2: Connection refused$"
+            with pytest.raises(ConnectFailed, match=told):
+                await RealNetwork().connect("two", port, asyncio.Protocol)
 
     asyncio.run(work())
 

@@ -26,6 +26,7 @@ EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_FOUND = 0, 1, 2, 3
 
 # JSON escapes what is below a space; what steers a terminal above it, and half a surrogate pair, it leaves as it is.
 _NO_TEXT = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_NO_PYTHON = (dict, list, tuple, bool, type(None))  # what `str` would write as Python's source code
 REPAIR = "REPAIR"
 Row: TypeAlias = Mapping[str, Any]
 
@@ -68,7 +69,7 @@ def cell(column: Column, row: Row) -> str:
     if isinstance(value, dict):
         value = json_text(value)
     elif isinstance(value, list | tuple):
-        value = ",".join(json_text(each) if isinstance(each, dict | list) else str(each) for each in value)
+        value = ",".join(json_text(each) if type(each) in _NO_PYTHON else str(each) for each in value)
     return printable(column.show(value))
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import os
+import re
 import socket
 import ssl
 from collections.abc import Callable, Mapping
@@ -23,6 +24,11 @@ from oncelog.lazy_dataclass import dataclass
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 LOCAL = "unix:"
+_OF_ASYNCIO, _SEVERAL = (
+    "Connect call failed (",
+    "Multiple exceptions: ",
+)  # what it says where a name has several addresses
+_TRIED = re.compile(r"\[Errno (\d+)\] Connect call failed \('([^']*)'[^)]*\)")
 
 
 class NetworkFailed(Exception):
@@ -201,4 +207,7 @@ def _not_listened(host: str, port: int, error: OSError) -> NetworkFailed:
 
 
 def _reason(error: OSError | UnicodeError) -> str:
-    return (getattr(error, "strerror", None) or str(error) or type(error).__name__).replace("\n", " ")
+    told = (getattr(error, "strerror", None) or str(error) or type(error).__name__).replace("\n", " ")
+    if isinstance(error, OSError) and error.errno is not None and told.startswith(_OF_ASYNCIO):
+        return os.strerror(error.errno)  # where it was tried stands beside it already
+    return _TRIED.sub(lambda tried: f"{tried[2]}: {os.strerror(int(tried[1]))}", told).removeprefix(_SEVERAL)

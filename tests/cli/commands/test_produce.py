@@ -341,7 +341,11 @@ def test_a_wrong_line_is_named_with_what_was_sent_before_it(cli: Cli, tmp_path: 
     assert [row["value"] for row in consumed(cli, "produce-places")] == ["a", "b"]
     told = cli("produce", "produce-places", "--json", stdin="5\n", status=1).stderr
     assert told.startswith("error: stdin, line 1: no record in JSON: an object with ")
-    assert told.endswith("; nothing was sent\n")
+    assert told.endswith(" is expected: 5; nothing was sent\n")
+    told = cli("produce", "produce-places", "--json", stdin=b'{"kind": null, "\x1b\xff": 1}\n', status=1).stderr
+    assert told.endswith(r' is expected: {"kind": null, "\x1b\xff": 1}; nothing was sent' + "\n")
+    told = cli("produce", "produce-places", "--json", stdin='{"kind": null}\n', status=1).stderr
+    assert told.endswith(' and this is of kind null: {"kind": null}; nothing was sent\n')
     told = cli("produce", "produce-places", "--json", "-D", ";", stdin='{"value": "d"};[]', status=1).stderr
     assert told.startswith("error: stdin, record 2: ")
     assert told.endswith("; 1 record before it was sent\n")

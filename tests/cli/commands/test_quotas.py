@@ -49,3 +49,9 @@ def test_a_quota_is_finite(cli: Cli) -> None:
     for text in ("nan", "inf"):
         told = cli("quotas", "set", "--user", "u", f"producer_byte_rate={text}", "-y", status=2).stderr
         assert f"producer_byte_rate={text}: a quota is a number" in told
+
+
+def test_what_is_asked_about_names_the_very_number(cli: Cli) -> None:
+    whose = ("--user", "exact", "--client-id", "default")
+    asked = cli("quotas", "set", *whose, "producer_byte_rate=1234567", status=2).stderr
+    assert "set producer_byte_rate to 1234567 of user exact, client-id default\n" in asked

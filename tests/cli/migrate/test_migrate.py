@@ -178,7 +178,8 @@ def test_an_open_transaction_keeps_the_source_as_it_was() -> None:
         with sync.Admin(bootstrap_servers=source.bootstrap_servers) as admin:
             admin.create_acls([Acl("topic", "t", "User:*", "all")])
             admin.alter_client_quotas({"client-id": "c"}, {"producer_byte_rate": 1e9})
-        _, plan, _ = migrate(source.bootstrap_servers, destination.bootstrap_servers, "t", "--dry-run")
+        _, plan, said = migrate(source.bootstrap_servers, destination.bootstrap_servers, "t", "--dry-run")
+        assert "  quota: client-id c: producer_byte_rate=1000000000\n" in said
         assert plan["quotas"] == [{"entity": {"client-id": "c"}, "values": {"producer_byte_rate": 1e9}}]
         assert [(each["resource_type"], each["resource_name"]) for each in plan["acls"]] == [("topic", "t")]
         with sync.Producer(bootstrap_servers=source.bootstrap_servers, transactional_id="slow") as producer:

@@ -379,7 +379,7 @@ def record_from_json(line: bytes) -> NewRecord:
         row = _object(line)
         kind = row.pop("kind", "record")
         if kind != "record":
-            raise _Unexpected(f"of dump-log's lines only records can be sent, and this is of kind {kind}")
+            raise _Unexpected(f"of dump-log's lines only records can be sent, and this is of kind {_shortened(kind)}")
         row.pop("file", None)
         if unknown := [key for key in row if key not in RECORD_KEYS]:
             raise _Unexpected(f"{unknown[0]!r} is none of {', '.join(RECORD_KEYS)}")
@@ -390,8 +390,8 @@ def record_from_json(line: bytes) -> NewRecord:
             timestamp_ms=_timestamp_from_json(row.get("timestamp_ms")),
         )
     except _Unexpected as error:
-        shown = f": {line[:SHOWN_BYTES]!r}" if line else ""
-        raise Failed(f"no record in JSON: {error}{shown}") from error
+        text = line[:SHOWN_BYTES].decode(errors="backslashreplace") + "..." * (len(line) > SHOWN_BYTES)
+        raise Failed(f"no record in JSON: {error}: {text}".removesuffix(": ")) from error
 
 
 class _Unexpected(ValueError):

@@ -13,10 +13,10 @@ from oncelog.cli.command import Group, Settings
 from oncelog.cli.key_names import check_known, each_once, outcome_of
 from oncelog.cli.outcomes import pairs_of
 from oncelog.cli.output import columns
+from oncelog.cli.quota_text import DEFAULT, entity_text, number_text
 from oncelog.core.number_text import number
 from oncelog.errors import ErrorCode
 
-DEFAULT = "default"
 KNOWN = (
     *("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate"),
     "connection_creation_rate",
@@ -115,8 +115,10 @@ async def delete_quotas(
 
 async def _alter(settings: Settings, entity: dict[str, str | None], changes: dict[str, float | None]) -> None:
     check_known("quota", changes, KNOWN, ErrorCode.INVALID_REQUEST)
-    whose = ", ".join(f"{kind} {DEFAULT if name is None else name}" for kind, name in entity.items())
-    what = ", ".join(f"delete {key}" if value is None else f"set {key} to {value:g}" for key, value in changes.items())
+    whose = entity_text(entity)
+    what = ", ".join(
+        f"delete {key}" if value is None else f"set {key} to {number_text(value)}" for key, value in changes.items()
+    )
     settings.confirm(f"{what} of {whose}", next((name for name in entity.values() if name), DEFAULT))
     now: set[str] = set()
     async with open_admin(settings) as admin:

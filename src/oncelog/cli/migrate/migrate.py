@@ -15,6 +15,7 @@ from oncelog.cli.durations import DURATION
 from oncelog.cli.numbers import WholeNumberRange
 from oncelog.cli.output import EXIT_FAILURE, Failed, columns, counted, json_text
 from oncelog.cli.properties_file import property_from_text
+from oncelog.cli.quota_text import entity_text, number_text
 from oncelog.client.producer.producer import Producer
 from oncelog.core.migration.changing import SECRET_BYTES_MIN, Change, mask_of
 from oncelog.core.migration.verdict import DIFFERENT, EXACT, GROUPS_WAIT, GroupVerdict, PartitionVerdict
@@ -141,7 +142,11 @@ class _Migration:
         lines += [
             f"rule: {each.principal} {each.permission} {each.operation} {each.resource_name}" for each in plan.acls
         ]
-        lines += [f"quota: {entity} {values}" for entity, values in plan.quotas]
+        lines += [
+            f"quota: {entity_text(entity)}: "
+            + ", ".join(f"{key}={number_text(value)}" for key, value in values.items())
+            for entity, values in plan.quotas
+        ]
         plan.notes += self._sides.change.notes()
         lines += [f"note: {each}" for each in plan.notes]
         freeze = (

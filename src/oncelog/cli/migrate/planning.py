@@ -8,6 +8,7 @@ from typing import Any
 from oncelog.cli.migrate.copying import visible
 from oncelog.cli.migrate.sides import Sides, reader
 from oncelog.cli.output import Failed, counted
+from oncelog.cli.quota_text import entity_text, number_text
 from oncelog.client.admin.admin import Acl, AclFilter, ConfigResource, NewTopic
 from oncelog.client.cluster.view import TopicView
 from oncelog.core.migration.progress import GROUP_PREFIX, Progress
@@ -230,7 +231,8 @@ async def _quotas(sides: Sides, plan: Plan) -> None:
         theirs = there.get(str(sorted(each.entity.items())), {})
         new = {key: value for key, value in each.values.items() if key not in theirs}
         plan.notes += [
-            f"quota {key} of {each.entity} stays {theirs[key]:g} at the destination; it is {value:g} at the source"
+            f"quota {key} of {entity_text(each.entity)} stays {number_text(theirs[key])} at the destination; "
+            f"it is {number_text(value)} at the source"
             for key, value in each.values.items()
             if key in theirs and theirs[key] != value
         ]

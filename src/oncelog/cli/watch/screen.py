@@ -8,6 +8,7 @@ from typing import Any
 from oncelog.cli.command import Name, Settings
 from oncelog.cli.durations import duration_text, moment_text
 from oncelog.cli.output import cell, columns, counted, printable
+from oncelog.cli.quota_text import number_text
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.watch.alarms import MARKER_STUCK, SILENT, Alarm
 from oncelog.cli.watch.alarms import OFFLINE as NOT_SERVED
@@ -190,7 +191,7 @@ def screen(settings: Settings, seen: Seen, older_than_ms: int) -> str:
 def _trend(each: dict[str, Any]) -> str:
     """How fast the last stable offset moved over the last minute, against the partition's end."""
     stable, end = each["last_stable_offset_per_second"], each["high_watermark_per_second"]
-    return "-" if stable is None or end is None else f"{stable:g}/s of {end:g}/s"
+    return "-" if stable is None or end is None else f"{number_text(stable)}/s of {number_text(end)}/s"
 
 
 def _more(count: int) -> list[str]:

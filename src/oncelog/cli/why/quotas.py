@@ -12,6 +12,7 @@ from dataclasses import field
 from oncelog.cli.command import Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import error_name
+from oncelog.cli.quota_text import number_text
 from oncelog.cli.why.looking import Looking
 from oncelog.cli.why.words import quota_entity
 from oncelog.client.admin.nodes import LogDirectory
@@ -59,7 +60,8 @@ class QuotaReading:
         takes = f"takes {duration_text(fact.catch_up_ms)} or longer" if quota.bytes_per_second > 0 else "is for ever"
         user = dict(quota.entity)["user"]
         return (
-            f"if its members are user {user!r}, that one's quota of {quota.bytes_per_second:g} bytes a second holds them up: "
+            f"if its members are user {user!r}, that one's quota of {number_text(quota.bytes_per_second)} bytes a second "
+            f"holds them up: "
             f"their lag {takes}: {settings.repair('quotas', 'list', *quota_entity(quota.entity))}"
         )
 
@@ -83,7 +85,8 @@ class QuotaReading:
         more = f" (and {len(others)} more, with higher ones)" if others else ""
         entity = () if others else quota_entity(first.entity)
         return (
-            f"readers with {who}{more} may be made to wait: their quota is {first.bytes_per_second:g} bytes a second, and to "
+            f"readers with {who}{more} may be made to wait: their quota is {number_text(first.bytes_per_second)} bytes a second, "
+            f"and to "
             f"read all of it {takes}: {settings.repair('quotas', 'list', *entity)}"
         )
 

@@ -13,6 +13,7 @@ from typing import Any
 from oncelog.cli.command import Name, Settings
 from oncelog.cli.durations import duration_text
 from oncelog.cli.output import counted, printable
+from oncelog.cli.quota_text import number_text
 from oncelog.cli.transactions.group_scope import listed
 from oncelog.cli.transactions.verdicts import verdict_of
 from oncelog.cli.unreadable import WAY_ON, WHY_OFFLINE
@@ -325,7 +326,7 @@ def _quota(settings: Settings, _: Facts, cause: Cause) -> Told:
     at_least = duration_text(quota.catch_up_ms) if quota.bytes_per_second > 0 else "for ever"
     others = "" if "user" in dict(quota.entity) else " (a quota of its user would win over this one)"
     return Told(
-        f"quota: client id {quota.client_id} may read {quota.bytes_per_second:g} bytes a second from a broker",
+        f"quota: client id {quota.client_id} may read {number_text(quota.bytes_per_second)} bytes a second from a broker",
         (("lag", f"about {quota.lag_bytes} bytes on one broker: {at_least} at that rate"),),
         f"the broker makes who reads more wait{others}",
         "raise it with `oncelog quotas set`, if the reader may have more; all that there are:",
