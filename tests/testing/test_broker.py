@@ -209,7 +209,7 @@ def test_what_names_no_directory_is_refused(data_dir):
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        (5, "config must be a mapping of Kafka's keys to values, not 5"),
+        (5, "config must be a mapping of Kafka's keys to values, not of type int"),
         ("", "its directory is the second argument: TestBroker"),
         ("x", "its directory is the second argument: TestBroker"),
         (pathlib.Path("x"), "its directory is the second argument: TestBroker"),

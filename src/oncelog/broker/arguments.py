@@ -17,32 +17,31 @@ NO_VALUES = (bytes, bytearray, Mapping, *SEVERAL)
 
 def data_directory(value: object, config_is: str) -> str | None:
     """Where the data is, None for a temporary directory. `config_is` says where a config is to be given instead."""
-    return None if value is None else directory("data_dir", value, config_is if isinstance(value, Mapping) else "")
+    if isinstance(value, Mapping):  # not shown: passwords are values
+        raise InvalidArgument(f"data_dir must be a directory's path, not {_kind(value)}: {config_is}")
+    return None if value is None else directory("data_dir", value)
 
 
 def config_values(value: object, data_dir_is: str = "") -> dict[str, object]:
     """Kafka's keys with values that a line of a properties file could have."""
     if value is None:
         return {}
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping):  # not shown either: it may be a file's text
         is_path = isinstance(value, str) or hasattr(value, "__fspath__")
-        raise invalid_argument("config", value, "a mapping of Kafka's keys to values", data_dir_is if is_path else "")
+        where = f": {data_dir_is}" if is_path and data_dir_is else ""
+        raise InvalidArgument(f"config must be a mapping of Kafka's keys to values, not {_kind(value)}{where}")
     for key, each in value.items():
         if not isinstance(key, str):
             raise invalid_argument("a key of config", key, "text")
         if each is None or isinstance(each, NO_VALUES):
-            # Nor is it in the error's text: passwords are values.
-            hint = (
-                "several are one text, with commas"
-                if isinstance(each, SEVERAL)
-                else "leave the key out for its default"
-            )
-            raise InvalidArgument(f"config[{key!r}] must be text, a number, True or False, not {_kind(each)}: {hint}")
+            hint = ": leave the key out for its default" if each is None else ""
+            hint = ": several are one text, with commas" if isinstance(each, SEVERAL) else hint
+            raise InvalidArgument(f"config[{key!r}] must be text, a number, True or False, not {_kind(each)}{hint}")
     return dict(value)
 
 
 def _kind(value: object) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"of type {type(value).__name__}"
 
 
 def addresses(value: object) -> list[str]:
