@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import pathlib
+import shutil
 
 import pytest
 from evidence.world.broker import Client, broker_and_client, run, until
 from evidence.world.files import Keep, PowerCut, SimFiles, SimSyncer
 
+from oncelog import sync
 from oncelog.broker.metadata import metadata_store
 from oncelog.broker.metadata.metadata_store import DIRECTORY, MetadataStore
 from oncelog.core.metadata.cluster import TOPIC_RESOURCE
@@ -16,11 +19,14 @@ from oncelog.host.tasks import Tasks
 from oncelog.log.checkpoint_files import (
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
+    PARTITION_METADATA,
     RECOVERY_POINTS,
     offsets_from_bytes,
     offsets_to_bytes,
 )
 from oncelog.log.open_files import OpenFiles
+from oncelog.testing import TestBroker
+from oncelog.types import TopicPartition
 from oncelog.wire.log_records.cluster_metadata import (
     ConfigRecord,
     FeatureLevelRecord,
@@ -389,3 +395,36 @@ def test_an_older_copy_of_the_metadata_is_served_and_told(tmp_path, caplog):
         assert "what was changed in between is lost" in caplog.text
 
     run(work())
+
+
+def test_positions_are_put_back_where_the_change_that_made_their_topic_is_lost(tmp_path: pathlib.Path) -> None:
+    """As docs/runbook.md says it of a directory NAME-stray, which the refusal names."""
+    where, offsets = TopicPartition("t", 0), "__consumer_offsets"
+    with TestBroker(data_dir=str(tmp_path)) as broker, sync.Admin(**broker.client_options()) as admin:
+        admin.create_topics(["t"])
+        admin.alter_consumer_group_offsets("g", {where: 7})
+    (tmp_path / CLEAN_SHUTDOWN).unlink()  # as if it had been killed
+    log = next((tmp_path / DIRECTORY).glob("*.log"))
+    data = bytearray(log.read_bytes())
+    data[data.rindex(offsets.encode())] ^= 1
+    log.write_bytes(data)
+    forget(tmp_path, CLUSTER_METADATA)
+    (former,) = tmp_path.glob(f"{offsets}-*")
+    with pytest.raises(DamagedLog, match="then put those of internal topics back under the ones that are made anew"):
+        TestBroker(data_dir=str(tmp_path)).__enter__()
+    stray = former.rename(tmp_path / f"{former.name}-stray")
+    with TestBroker(data_dir=str(tmp_path)) as broker, sync.Admin(**broker.client_options()) as admin:
+        assert admin.list_consumer_group_offsets("g") == {}
+        admin.alter_consumer_group_offsets("g", {where: 1})
+    shutil.rmtree(former)
+    stray.rename(former)
+    (former / PARTITION_METADATA).unlink()
+    forget(tmp_path, TopicPartition(offsets, int(former.name.rpartition("-")[2])))
+    with TestBroker(data_dir=str(tmp_path)) as broker, sync.Admin(**broker.client_options()) as admin:
+        assert admin.list_consumer_group_offsets("g")[where].offset == 7
+
+
+def forget(data_directory: pathlib.Path, name: TopicPartition) -> None:
+    points = offsets_from_bytes((data_directory / RECOVERY_POINTS).read_bytes())
+    del points[name]
+    (data_directory / RECOVERY_POINTS).write_bytes(offsets_to_bytes(points))

@@ -21,6 +21,7 @@ from oncelog.broker.metadata.offline_elsewhere import OfflineElsewhere
 from oncelog.core.leader.partition import Partition
 from oncelog.core.metadata.cluster import ClusterMetadata, Topic, removed_topics, snapshot_records
 from oncelog.core.metadata.refusal import ChangeTimedOut, Refusal
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import CorruptBatch, DamagedLog, ErrorCode, StorageError
 from oncelog.host.clock import Clock
 from oncelog.host.syncer import Syncer
@@ -214,9 +215,11 @@ class MetadataStore:
         said = (record for each in whole for record in records_of(each))
         named = {record.topic_id for record in said if isinstance(record, TopicRecord | RemoveTopicRecord)}
         if orphans := [path for path, owner in owners().items() if owner not in named]:
+            is_internal = any(each.rpartition("/")[2].rpartition("-")[0] in INTERNAL_TOPICS for each in orphans)
+            back = ", then put those of internal topics back under the ones that are made anew" if is_internal else ""
             raise DamagedLog(
                 f"{torn}, and without it {orphans[0]} is of no topic ({len(orphans)} such directories; without a copy, "
-                f"rename each to NAME-stray and start again: docs/runbook.md)"
+                f"rename each to NAME-stray and start again{back}: docs/runbook.md, a directory NAME-stray)"
             )
 
     @property

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from oncelog.core.metadata.cluster import ClusterMetadata
 from oncelog.core.metadata.leadership import Led
+from oncelog.core.metadata.topic_configs import INTERNAL_TOPICS
 from oncelog.errors import CorruptIndex, StorageError
 from oncelog.log.checkpoint_files import (
     is_nearly,
@@ -26,6 +27,7 @@ _log = logging.getLogger("oncelog.partitions")
 
 FILE_NAME_BYTES_MAX = 255  # of file systems; a topic's name may have 249 of them
 WAY_OUT = "restore it, or delete the topic (docs/runbook.md)"
+BACK = ": it can be put back under the topic that is made anew"
 NOBODY = TopicPartition("", -1)
 _STRAY = re.compile(rf"(.+-\d+?)(?:\.\d+)?{STRAY_SUFFIX}")
 
@@ -246,7 +248,9 @@ def move_aside(files: Files, path: str) -> None:
     suffixes = (f"{f'.{count}' if count else ''}{STRAY_SUFFIX}" for count in itertools.count())
     free = (f"{parent}/{_renamed(directory, each)}" for each in suffixes)
     moved = next(each for each in free if not files.exists(each))
-    _log.warning("%s belongs to no topic, or not to that of its name; moved aside as %s (docs/runbook.md)", path, moved)
+    back = BACK if directory.rpartition("-")[0] in INTERNAL_TOPICS else ""
+    text = "%s belongs to no topic, or not to that of its name; moved aside as %s%s (docs/runbook.md, a directory NAME-stray)"
+    _log.warning(text, path, moved, back)
     files.rename(path, moved)
 
 
