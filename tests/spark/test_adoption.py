@@ -137,3 +137,14 @@ def test_what_cannot_be_adopted_says_why(tmp_path: pathlib.Path) -> None:
     (other / "offsets" / "1\u00b2").touch()  # not one of Spark's
     (other / "offsets" / "0").write_text("v2\n{}\n{}")
     refused(other, "an offset log of version 'v2'")
+
+
+@pytest.mark.parametrize("name", ["metadata", "offsets", "commits", "sources/0/0"])
+def test_what_cannot_be_read_is_not_taken_for_absent(tmp_path: pathlib.Path, name: str) -> None:
+    """Commits that may not be read counted as none. A link in a circle stands for them: root may read what others may not."""
+    folder = written(tmp_path / "c", {n: [kafkas(t=10 * n)] for n in range(4)}, committed=3, s0={"t": {"0": 0}})
+    path = folder / name
+    path.rename(tmp_path / "away")
+    path.symlink_to(path)
+    with pytest.raises(ConfigurationError, match=f"{path} cannot be read: Too many levels of symbolic links"):
+        read_checkpoint(str(folder))

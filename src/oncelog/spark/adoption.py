@@ -132,9 +132,15 @@ def read_checkpoint(location: str) -> Checkpoint:
     path = pathlib.Path(location)
     try:
         query_id = str(json.loads((path / "metadata").read_text())["id"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except FileNotFoundError:
         raise ConfigurationError(
             f"{location} is no checkpoint of a streaming query: it has no file 'metadata'"
+        ) from None
+    except OSError as error:
+        raise _unread(error, path / "metadata") from error
+    except (ValueError, KeyError, TypeError):
+        raise ConfigurationError(
+            f"{location} is no checkpoint of a streaming query: its file 'metadata' names none"
         ) from None
     batch_ids = _batch_ids(path / "offsets")
     if not batch_ids:
@@ -157,7 +163,16 @@ def _initials(path: pathlib.Path, newest: OffsetFile) -> dict[int, Offsets]:
 
 
 def _batch_ids(folder: pathlib.Path) -> list[int]:
-    return sorted(int(each.name) for each in folder.glob("[0-9]*") if each.name.isdecimal()) if folder.is_dir() else []
+    try:
+        return sorted(int(each.name) for each in folder.iterdir() if each.name.isascii() and each.name.isdecimal())
+    except FileNotFoundError:
+        return []
+    except OSError as error:  # an unread commit would count as none, and its batch be written again
+        raise _unread(error, folder) from error
+
+
+def _unread(error: OSError, path: pathlib.Path) -> ConfigurationError:
+    return ConfigurationError(f"{path} cannot be read: {error.strerror or error}: nothing is known of the checkpoint")
 
 
 def _offset_file(path: pathlib.Path, batch_id: int) -> OffsetFile:
@@ -177,7 +192,11 @@ def _initial(path: pathlib.Path) -> Offsets | None:
     try:
         version, _, content = path.read_bytes().lstrip(b"\0").partition(b"\n")
         return from_json(json.loads(content)) if version == b"v1" else None
-    except (OSError, ValueError, TypeError, AttributeError):
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unread(error, path) from error
+    except (ValueError, TypeError, AttributeError):
         return None
 
 

@@ -117,3 +117,10 @@ def test_a_data_directory_that_is_not_there_is_named(tmp_path: pathlib.Path) -> 
 def test_an_empty_path_is_not_the_working_directory(option: str, path: str) -> None:
     result = oncelog("doctor", option, path)
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, f"Error: {option} names nothing")
+
+
+def test_a_data_directory_that_may_not_be_looked_at_is_not_called_absent(tmp_path: pathlib.Path) -> None:
+    """A link in a circle stands for one in a directory without the right to enter it, which root has."""
+    (tmp_path / "circle").symlink_to(tmp_path / "circle")
+    found = finding(doctor.examine(str(tmp_path / "circle")), "data directory")
+    assert (found.status, found.advice) == ("failure", "run as who runs the broker")

@@ -255,3 +255,9 @@ def test_a_full_disk_is_told_with_what_to_do(data: pathlib.Path, monkeypatch: py
     assert result.exit_code == 1
     assert "No space left on device (make room on that disk, not in this directory" in result.stderr
     assert result.stderr.rstrip().endswith(", run the same again)")
+
+
+def test_a_directory_that_may_not_be_entered_is_not_called_none(tmp_path: pathlib.Path) -> None:
+    """A link in a circle stands for what root may look at."""
+    (tmp_path / "meta.properties").symlink_to(tmp_path / "meta.properties")
+    assert "meta.properties: Too many levels of symbolic links" in oncelog("recover", tmp_path, "-y").stderr

@@ -101,6 +101,12 @@ def _existing(path: str) -> str:
 
 
 def _data_directory(data_dir: str, existing: str) -> Finding:
+    try:
+        os.stat(data_dir)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        return Finding("data directory", FAILURE, f"{data_dir}: {error.strerror}", "run as who runs the broker")
     if os.path.isdir(data_dir):
         return Finding("data directory", OK, data_dir)
     if os.path.lexists(data_dir):

@@ -21,7 +21,7 @@ def recover_directory(ctx: click.Context, directory: str) -> None:
     """Recover it, and print what was found; exit status 1 where a partition is damaged."""
     settings = ctx.ensure_object(Settings)
     path = os.path.join(directory, "meta.properties")
-    if not os.path.exists(path):
+    if not RealFiles().exists(path):
         raise Failed(f"{directory} is no data directory of a broker: it has no meta.properties")
     try:
         node_id = meta_properties(RealFiles(), path).get("node.id", "1")
