@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-from oncelog.cli.plain_serve import end, plain_options, serve_and_exit
 from oncelog.cli.signals import end_at_once, hear
-from oncelog.cli.standard_streams import occupy, stand_no_longer_than_told
 
 
 def oncelog() -> None:
     """`oncelog`."""
     hear(end_at_once)
+    import os
+    import sys
+
+    from oncelog.cli.plain_serve import end, plain_options, serve_and_exit
+    from oncelog.cli.standard_streams import occupy, stand_no_longer_than_told
+
     occupy()
     stand_no_longer_than_told()
     options = plain_options(sys.argv[1:], os.environ)
@@ -29,6 +30,9 @@ def oncelog() -> None:
 def kafka_transactions() -> None:
     """`kafka-transactions`."""
     hear(end_at_once)
+    from oncelog.cli.plain_serve import end
+    from oncelog.cli.standard_streams import occupy, stand_no_longer_than_told
+
     occupy()
     stand_no_longer_than_told()
     from oncelog.cli.transactions.kafka_transactions import main
