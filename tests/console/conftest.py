@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 
 NIGHT_MS = 14_400_000  # what is open must stay so until the last of these tests, however slow what runs between them is
+CONFIG = {
+    "transaction.partition.verification.enable": "false",
+    "transaction.two.phase.commit.enable": "true",
+    "transaction.max.timeout.ms": str(NIGHT_MS),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -48,22 +53,33 @@ def night() -> Iterator[Cli]:
     """orders: some ended, then one in progress; payments: one in doubt; audit: one that hangs. Names that look like HTML.
 
     On oncelog; with ONCELOG_BROWSER_AGAINST=cluster on Apache Kafka, three brokers."""
-    config = {"transaction.partition.verification.enable": "false", "transaction.two.phase.commit.enable": "true"}
-    config |= {"transaction.max.timeout.ms": str(NIGHT_MS)}
     is_cluster = os.environ.get("ONCELOG_BROWSER_AGAINST") == "cluster"
     with contextlib.ExitStack() as ends:
         if is_cluster:
-            cluster = ends.enter_context(KafkaCluster(config | {"unstable.api.versions.enable": "true"}))
+            cluster = ends.enter_context(KafkaCluster(CONFIG | {"unstable.api.versions.enable": "true"}))
             cli = Cli(cluster.bootstrap, keeps=False)
         else:
-            cli = Cli(ends.enter_context(TestBroker(config)).bootstrap_servers)
-        for topic in ("orders", "payments", "audit"):
-            cli.create(topic)
-        asyncio.run(_ended(cli.bootstrap_servers))
-        cli.leave_open("orders", "<img src=x onerror=alert(1)>", timeout_ms=NIGHT_MS)
-        cli.leave_open("payments", "ledger-7", two_phase=True)
-        cli.leave_hanging("audit", "gone-etl")
+            cli = Cli(ends.enter_context(TestBroker(CONFIG)).bootstrap_servers)
+        _begin(cli)
         yield cli
+
+
+@pytest.fixture
+def this_night() -> Iterator[Cli]:
+    """As `night`, begun just now: for who looks at the last ten minutes."""
+    with TestBroker(CONFIG) as broker:
+        cli = Cli(broker.bootstrap_servers)
+        _begin(cli)
+        yield cli
+
+
+def _begin(cli: Cli) -> None:
+    for topic in ("orders", "payments", "audit"):
+        cli.create(topic)
+    asyncio.run(_ended(cli.bootstrap_servers))
+    cli.leave_open("orders", "<img src=x onerror=alert(1)>", timeout_ms=NIGHT_MS)
+    cli.leave_open("payments", "ledger-7", two_phase=True)
+    cli.leave_hanging("audit", "gone-etl")
 
 
 @pytest.fixture(scope="session")

@@ -64,9 +64,9 @@ def console(settings: Settings) -> tuple[Starlette, Gate]:
     return application(settings, gate), gate
 
 
-def test_a_stream_that_comes_back_gets_what_it_missed(night: Cli) -> None:
+def test_a_stream_that_comes_back_gets_what_it_missed(this_night: Cli) -> None:
     async def main() -> None:
-        app, gate = console(Settings(bootstrap_servers=night.bootstrap_servers))
+        app, gate = console(Settings(bootstrap_servers=this_night.bootstrap_servers))
         async with app.router.lifespan_context(app):
             first = Reader(app)
             last, answer = await first.next()
