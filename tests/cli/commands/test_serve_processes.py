@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from evidence.world.oncelog_processes import OncelogProcesses
 
+from oncelog.cli.commands import serve
 from oncelog.cli.commands.serve import serve_main
 from oncelog.cli.commands.serve_processes import Child, _status, commands, readiness, run_processes
 from oncelog.core.exposition import merged
@@ -168,6 +169,39 @@ def test_nothing_moves_for_a_start_that_is_refused(
     before = sorted(tmp_path.rglob("*"))
     assert serve_main(data_dir=str(tmp_path), processes=2, listen=listen, config=config) == 2
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("asked", [2, None])
+def test_of_several_directories_the_first_is_served_as_by_one_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: int | None
+) -> None:
+    """They were kept in a directory whose name was all of `/a,/b`, and shared out in the first."""
+    monkeypatch.setattr(serve, "_log_to_stderr", lambda *_: None)  # other tests want their logs
+    served: list[str | None] = []
+
+    def share_out(_: object, directory: str, __: int | None) -> int:
+        served.append(directory)
+        return 2
+
+    def serve_processes(_: int, directory: str | None, *__: object) -> int:
+        served.append(directory)
+        return 0
+
+    monkeypatch.setattr(serve, "share_out", share_out)
+    monkeypatch.setattr(serve, "_serve_processes", serve_processes)
+    first, both = str(tmp_path / "a"), f"{tmp_path / 'a'},{tmp_path / 'b'}"
+    assert serve_main(processes=asked, config=(f"log.dirs={both}",)) == 0
+    assert served == [first, first]
+
+
+def test_a_directory_of_all_the_names_is_not_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(serve, "_log_to_stderr", lambda *_: None)
+    both = f"{tmp_path / 'a'},b"
+    (tmp_path / "a,b").mkdir()
+    assert serve_main(processes=2, config=(f"log.dirs={both}",)) == 2
+    assert "an earlier oncelog took log.dirs for its name" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

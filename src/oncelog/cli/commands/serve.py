@@ -88,15 +88,16 @@ def serve_main(
         directory = None if ephemeral else data_dir
         if directory is None and not ephemeral and not {"log.dir", "log.dirs"} & values.keys():
             directory = DEFAULT_DATA_DIR
+        first = _first_of(named) if directory is None and named else None  # as the broker takes of log.dirs
         if not process:
             if processes is not None:  # before partitions move for it
                 _check(values, listen or (DEFAULT_LISTEN,), processes)
-            processes = _process_count(processes, directory or (named or "").split(",")[0])
+            processes = _process_count(processes, directory or first or "")
         if processes is not None and processes > 1:
             if insecure:
                 config = (*config, "oncelog.insecure.listeners=true")
             options = _options_of(config_file, config, log_level)
-            return _serve_processes(processes, directory or named, listen or (DEFAULT_LISTEN,), values, options)
+            return _serve_processes(processes, directory or first, listen or (DEFAULT_LISTEN,), values, options)
         broker = Broker(directory, values, listen=listen or (DEFAULT_LISTEN,), processes=own)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             return runner.run(_serve(broker, own.sockets, parent))
@@ -105,6 +106,17 @@ def serve_main(
 
         out = way_out(error, "start again, then delete topics or records")
         return _usage_error(f"{error}: {out}" if out else str(error))
+
+
+def _first_of(log_dirs: str) -> str:
+    """The one directory that is used. Raises ConfigInvalid where several processes once took all of the text for its name."""
+    first = log_dirs.split(",")[0]
+    if first != log_dirs and os.path.isdir(log_dirs):
+        raise ConfigInvalid(
+            f"{log_dirs!r} is a directory: an earlier oncelog took log.dirs for its name. Name it with --data-dir, or move its "
+            f"content to {first}"
+        )
+    return first
 
 
 def _process_of(process: str, sockets: str, parent: int) -> Processes:
