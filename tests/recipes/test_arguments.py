@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
+import sqlite3
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -89,3 +92,18 @@ def test_a_wrong_argument_of_a_transaction_begins_none() -> None:
         await database.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_a_file_without_a_name_is_refused(name: str) -> None:
+    """SQLite keeps such a one until its connection ends: rows were gone that had been told to be committed."""
+    with pytest.raises(
+        InvalidArgument, match=r"connect must be a file's name.*: what is written under this one is lost"
+    ):
+        SqliteDatabase(name)
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "rows.db"
+    with pytest.raises(sqlite3.OperationalError, match=re.escape(f"unable to open database file: {path}")):
+        SqliteDatabase(path).migrate()

@@ -621,3 +621,16 @@ def test_a_broker_without_two_phase_commit_is_named(lite: Store, name: str) -> N
             writer.start()
         writer.stop()
     assert "acls add" not in str(told.value), "nobody is logged in: no right is missing"
+
+
+def test_a_second_prepare_is_told_as_that(lite: Store, broker: str, name: str) -> None:
+    """It said `send`, where nothing was sent."""
+    with lite.open() as database, DualWriter(database, transactional_id=name, bootstrap_servers=broker) as writer:
+        with (
+            pytest.raises(IllegalState, match="prepare: this transaction is prepared already"),
+            writer.transaction() as tx,
+        ):
+            tx.prepare()
+            tx.prepare()
+        with pytest.raises(IllegalState, match="this transaction is over"):
+            tx.prepare()

@@ -65,6 +65,12 @@ class SqliteDatabase:
     ) -> None:
         if not (callable(connect) or isinstance(connect, str | os.PathLike)):
             raise arguments.refuse("connect", connect, "a file's name, or a function that gives a connection")
+        if (
+            isinstance(connect, str) and not connect.strip()
+        ):  # SQLite's own name for a file that goes with the connection
+            raise arguments.refuse(
+                "connect", connect, "a file's name", "what is written under this one is lost at the end"
+            )
         self._connect, self._busy_timeout_ms = connect, busy_timeout_ms
         self._connection: sqlite3.Connection | None = None
         self._is_left = False  # the connection may be in a transaction that nobody was given, or that is given up
@@ -82,7 +88,7 @@ class SqliteDatabase:
         connection = self._connection
         if connection is None:
             connect = self._connect
-            connection = connect() if callable(connect) else sqlite3.connect(connect, check_same_thread=False)
+            connection = connect() if callable(connect) else _opened(connect)
             connection.isolation_level = None
             connection.execute(f"PRAGMA busy_timeout = {int(self._busy_timeout_ms)}")
             connection.execute("PRAGMA synchronous = EXTRA")
@@ -166,6 +172,13 @@ def _raise_version(connection: sqlite3.Connection, transactional_id: str, expect
             return None
     row = connection.execute(_lite(statements.READ), (transactional_id,)).fetchone()
     return int(row[0])
+
+
+def _opened(path: str | os.PathLike[str]) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, check_same_thread=False)
+    except sqlite3.OperationalError as error:  # which does not say of which file
+        raise sqlite3.OperationalError(f"{error}: {os.fspath(path)}") from error
 
 
 def _check_durable(connection: sqlite3.Connection) -> None:

@@ -100,8 +100,8 @@ class Transaction(Generic[H]):
         self._check().send_offsets_to_transaction(offsets, group)
 
     def prepare(self) -> PreparedTxnState:
-        """No record follows; rows may. The end of the block does this where you did not."""
-        self._check()
+        """No record follows; rows may. The end of the block does this where you did not. Raises IllegalState the second time."""
+        self._writer._check_current(self)
         return self._writer._prepare()
 
 
@@ -276,9 +276,12 @@ class DualWriter(Generic[H]):
     def _outcome_of(self, transaction: Transaction[H]) -> Outcome | None:
         return self._machine.outcome if transaction is self._last else transaction._outcome
 
-    def _check_may_send(self, transaction: Transaction[H]) -> None:
+    def _check_current(self, transaction: Transaction[H]) -> None:
         if transaction is not self._current:
             raise IllegalState("this transaction is over")
+
+    def _check_may_send(self, transaction: Transaction[H]) -> None:
+        self._check_current(transaction)
         self._machine.check_may_send()
 
     def _send_soon(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Any, Self
 
@@ -586,3 +587,20 @@ def test_who_polls_again_and_again_without_waiting_lets_the_loop_run(tmp_path):
             assert count == 10
 
     run(work())
+
+
+def test_a_topic_that_does_not_exist_is_told_once(tmp_path, caplog):
+    """A mistyped name looked like an empty queue."""
+
+    async def main():
+        async with World(tmp_path) as world:
+            options = {"bootstrap_servers": world.broker.bootstrap_servers, "enable_metrics_push": False}
+            async with oncelog.ShareConsumer("t", "nowhere", group_id="g", **options) as consumer:
+                assert values(await consumer.poll(10_000)) == TEN
+                for _ in range(3):
+                    await consumer._cluster.refresh(("t", "nowhere"))
+
+    with caplog.at_level(logging.WARNING, "oncelog.client"):
+        run(main())
+    told = [record.getMessage() for record in caplog.records if "nowhere" in record.getMessage()]
+    assert told == ["topic 'nowhere' does not exist; it is read when somebody creates it"]

@@ -29,7 +29,7 @@ from oncelog.client.consumer.group import GroupPart, InHand, RebalanceListener
 from oncelog.client.consumer.iteration import Iteration
 from oncelog.client.consumer.position_lookup import FailedLook, Look, PositionLookup
 from oncelog.client.consumer.positions import Positions
-from oncelog.client.consumer.refused_topics import RefusedTopics
+from oncelog.client.consumer.refused_topics import RefusedTopics, tell_missing
 from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.supply import no_rows
 from oncelog.client.consumer.waking import Waking
@@ -517,14 +517,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
         return True
 
     def _tell_missing(self, topics: Iterable[str]) -> None:
-        """A topic that the brokers do not know is logged once: a wrong name would be waited for in silence."""
-        for name in topics:
-            view = self._cluster.view.topics.get(name)
-            if view is None or view.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                self._missing.discard(name)
-            elif name not in self._missing:
-                self._missing.add(name)
-                log.warning("topic %r does not exist; it is read when somebody creates it", name)
+        tell_missing(self._cluster, topics, self._missing)
 
     def pause(self, *partitions: TopicPartition) -> None:
         """Hand out nothing of these until `resume`."""

@@ -6,15 +6,28 @@ What else is subscribed is read by the polls between; rights that come later are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
 
 from oncelog.client.cluster.cluster import WHAT_A_NAME_HAS, Cluster
 from oncelog.errors import ErrorCode
 
+log = logging.getLogger("oncelog.client")
 TOLD = {
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "",
     ErrorCode.INVALID_TOPIC_EXCEPTION: WHAT_A_NAME_HAS,
 }
+
+
+def tell_missing(cluster: Cluster, topics: Iterable[str], told: set[str]) -> None:
+    """A topic that the brokers do not know is logged once (`told`): a wrong name would be waited for in silence."""
+    for name in topics:
+        view = cluster.view.topics.get(name)
+        if view is None or view.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            told.discard(name)
+        elif name not in told:
+            told.add(name)
+            log.warning("topic %r does not exist; it is read when somebody creates it", name)
 
 
 class RefusedTopics:

@@ -19,7 +19,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.topics_in_use import ReadTopics
 from oncelog.client.config import ShareConsumerConfig, snake_case
 from oncelog.client.consumer.deserializing import decoder_of
-from oncelog.client.consumer.refused_topics import RefusedTopics
+from oncelog.client.consumer.refused_topics import RefusedTopics, tell_missing
 from oncelog.client.ending import Ending
 from oncelog.client.obstacle import rights_may_come
 from oncelog.client.option_types import ShareConsumerOptions
@@ -77,6 +77,7 @@ class ShareConsumer:
         self._said_ms = 0.0
         self._decode = decoder_of(self._config)
         self._refused: dict[TopicPartition, KafkaError] = {}
+        self._missing: set[str] = set()  # topics that were told not to exist
         self._refused_topics = RefusedTopics(self._cluster, lambda: set(self._topics))
         self._in_hand: list[ShareRecord] = []
         self._news = asyncio.Event()
@@ -124,6 +125,7 @@ class ShareConsumer:
         if self._is_started:
             self._cluster.check_loop()
         self._topics = wanted
+        self._missing &= {*wanted}
         if self._is_started:
             self._cluster.topics.track(self._topics)
             self._cluster.refresh_soon(self._topics)  # which says of what names there can be no topic
@@ -171,6 +173,7 @@ class ShareConsumer:
 
     def _metadata_came(self) -> None:
         self._refused_topics.metadata_came()
+        tell_missing(self._cluster, self._topics, self._missing)
         self._wake()
 
     def _wake(self) -> None:
