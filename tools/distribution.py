@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 
 ROOT = pathlib.Path(__file__).parent.parent
 PURE = {"ONCELOG_PURE": "1"}
-SDIST_BYTES_MAX = 4_400_000  # 4,196,051 with tests and evidence; a forgotten capture of a log would be noticed
+SDIST_BYTES_MAX = 4_700_000  # 4,424,267 with tests and evidence; a forgotten capture of a log would be noticed
 PURE_WHEEL_BYTES_MAX = 2_000_000  # sources have 1,935,619; what does not belong in would be noticed
 PLATFORM_WHEEL_BYTES_MAX = 3 << 20
 LEFT_OUT = {

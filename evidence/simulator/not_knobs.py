@@ -372,6 +372,7 @@ NAMED: dict[str, str] = {
     "oncelog.host.parent._PR_SET_PDEATHSIG": "of this machine's system",
     "oncelog.core.two_phase.dual_write.HOLD_MS": ELSEWHERE,
     "oncelog.core.two_phase.dual_write.HOLDS_MAX": ELSEWHERE,
+    "oncelog.broker.coordinators.producer_id_blocks.NEVER_HANDED_OUT": "half of the ids that there are: no broker comes so far",
 }
 _ANY_PATTERN = re.compile("|".join(f"(?:{pattern})" for pattern in PATTERNS))
 

@@ -200,6 +200,31 @@ def test_one_that_raises_silences_no_other():
     run(work)
 
 
+class RaisesAtItsEnd(ProducerInterceptor, ConsumerInterceptor):
+    def close(self):
+        raise ZeroDivisionError
+
+
+class CountsEnds(ProducerInterceptor, ConsumerInterceptor):
+    count = 0
+
+    def close(self):
+        self.count += 1
+
+
+@pytest.mark.parametrize("make", [producer, consumer])
+def test_one_that_cannot_be_closed_keeps_no_other_open(make):
+    async def work():
+        first, last = CountsEnds(), CountsEnds()
+        client = make(ScriptedBroker(), first, RaisesAtItsEnd(), last)
+        await client.start()
+        with pytest.raises(ZeroDivisionError):
+            await client.stop()
+        assert (first.count, last.count) == (1, 1)
+
+    run(work)
+
+
 class Gives(ProducerInterceptor):
     def __init__(self, given):
         self.given = given

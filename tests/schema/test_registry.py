@@ -292,10 +292,12 @@ def test_an_id_that_is_not_there_is_not_the_registrys_fault() -> None:
         with pytest.raises(SchemaRegistryError) as told:
             registry.latest("nothing-value")
         assert not isinstance(told.value, ValueError)
-        answers.answers_first = [httpx.Response(404, text="no such page")]  # of a proxy before it
-        with pytest.raises(SchemaRegistryError) as told:
-            registry.schema(7)
-        assert not isinstance(told.value, ValueError)
+        of_a_wrong_path = {"error_code": 404, "message": "HTTP 404 Not Found"}
+        for answer in (httpx.Response(404, text="no such page"), httpx.Response(404, json=of_a_wrong_path)):
+            answers.answers_first = [answer]
+            with pytest.raises(SchemaRegistryError) as told:
+                registry.schema(7)
+            assert not isinstance(told.value, ValueError)
 
 
 def test_references_come_with_those_without_any_first_and_circles_end() -> None:

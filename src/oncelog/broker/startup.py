@@ -330,6 +330,15 @@ async def load_coordinators(parts: Assembly) -> None:
     parts.node.share_groups.load_all()
 
 
+async def pass_over_known_producer_ids(parts: Assembly) -> None:
+    """Before one is handed out: the metadata may be older than the logs. (After a clean stop most are opened later: only where it
+    says itself that it is older are they all opened before.)"""
+    if isinstance(parts.node.store, MetadataStore) and parts.node.store.is_older:
+        await parts.node.partitions.open_rest()
+    known = max((each.rules.highest_producer_id for each in parts.node.partitions), default=-1)
+    parts.node.producer_id_blocks.pass_over(max(known, parts.node.transactions.highest_producer_id))
+
+
 async def start_flusher(parts: Assembly) -> None:
     """From here on appends can be committed."""
     parts.tasks.start(parts.flusher.run(), name="flusher")
@@ -469,6 +478,7 @@ STEPS: Steps = (
     ("begin the journal", begin_journal),
     ("load coordinators", load_coordinators),
     ("start the flusher", start_flusher),
+    ("producer ids", pass_over_known_producer_ids),
     (STOPPABLE_AFTER, forget_orphans),
     ("listen", listen),
     ("resume transactions", resume_transactions),

@@ -5,8 +5,9 @@ Records of `send_arrow` and `poll_arrow` do not pass them: there is no object pe
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from oncelog.client import arguments
@@ -77,6 +78,13 @@ def as_handed_out(interceptors: tuple[ConsumerInterceptor, ...], records: list[C
         if len(records) > count:
             raise IllegalState("an interceptor's on_consume added records")
     return records
+
+
+def close_all(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor]) -> None:
+    """Each is closed, also where one before it raises; that goes to the caller of `stop`."""
+    with contextlib.ExitStack() as calls:
+        for each in reversed(interceptors):
+            calls.callback(each.close)
 
 
 def _wrong(method: Callable[..., Any], given: Any, must_give: str) -> InvalidArgument:

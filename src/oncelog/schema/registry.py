@@ -39,6 +39,7 @@ T = TypeVar("T")
 RETRIED = {408, 429, 500, 502, 503, 504}
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 REFERENCES_MAX = 200  # of one schema, those of references included
+NO_SUCH_SCHEMA = 40403
 ID_MAX = 2**31 - 1  # four bytes in a record, an int of Java
 LOWS = {"timeout_ms": 1, "retries": 0, "retry_backoff_ms": 1, "cache_size_max": 1, "response_bytes_max": 1}
 
@@ -418,8 +419,9 @@ def _checked(
             f"{what}: the registry refuses: {line} (HTTP {answer.status}): see basic_auth, bearer_token"
         )
     kind = SchemaRegistryUnavailable if answer.status in RETRIED else SchemaRegistryError
-    # A proxy's page that is not there says nothing of a schema: the registry's own words have a code.
-    if answer.status == 404 and isinstance(fields, dict) and "error_code" in fields:
+    if (
+        answer.status == 404 and code == NO_SUCH_SCHEMA
+    ):  # any other 404 (a wrong path, a proxy's page) says nothing of it
         kind = not_found
     raise kind(f"{what}: {line or 'no answer that can be read'} (HTTP {answer.status}, code {code})")
 

@@ -527,3 +527,31 @@ def test_while_the_process_that_keeps_the_metadata_is_away_nobody_waits_for_a_bl
         await tasks.close()
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("known", "first"), [(-1, 5), (4, 5), (7, 8), ((1 << 62) - 2, (1 << 62) - 1), ((1 << 63) - 1, 1 << 62)]
+)
+def test_what_logs_know_is_passed_over(known: int, first: int) -> None:
+    """Those that somebody made up use up half of the numbers at most."""
+
+    class Store:
+        metadata = SimpleNamespace(next_producer_id=5)
+
+        @contextlib.asynccontextmanager
+        async def changing(self) -> Any:
+            yield self.metadata
+
+        async def append(self, records: Any) -> None:
+            self.metadata.next_producer_id = records[0].next_producer_id
+
+    async def main() -> None:
+        store, tasks = Store(), Tasks(lambda error: None)
+        blocks = ProducerIdBlocks(store, tasks)
+        blocks.pass_over(known)
+        await blocks.ensure()
+        assert blocks.ids.take() == first
+        assert store.metadata.next_producer_id > first
+        await tasks.close()
+
+    asyncio.run(main())

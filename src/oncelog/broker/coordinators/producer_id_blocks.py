@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("oncelog.producer-ids")
 AWAY_PAUSE_S = 0.2  # before a block is asked for again
+NEVER_HANDED_OUT = 1 << 62  # from here on: whoever made such a one up must not use up those that are left
 
 
 class ProducerIdBlocks:
@@ -33,6 +34,7 @@ class ProducerIdBlocks:
         self._tasks = tasks
         self._reserving: asyncio.Task[None] | None = None
         self.ids = ProducerIds()
+        self._first_unknown = 0  # no log and no coordinator of this node knows an id from here on
         self.has_failed = False  # no block comes any more
         self._is_keeper_away = False  # or others keep it busy, when a block was asked for last
 
@@ -40,6 +42,22 @@ class ProducerIdBlocks:
     def may_come(self) -> bool:
         """Whether it is worth waiting for a block."""
         return not self.has_failed and not self._is_keeper_away
+
+    def pass_over(self, highest_known: int) -> None:
+        """Hand out no id that a log or a coordinator here knows: what its new owner wrote would be taken for what was written
+        before, acknowledged and lost. They know none that was not handed out, unless the metadata is older than they are (its
+        last change was damaged, or an old copy was put back)."""
+        if highest_known >= NEVER_HANDED_OUT:
+            highest_known = NEVER_HANDED_OUT - 1
+        self._first_unknown = max(self._first_unknown, highest_known + 1)
+        if self._first_unknown > self._store.metadata.next_producer_id:
+            _log.warning(
+                "producer ids up to %d are known to logs, and the metadata says that none from %d on was handed out: it is older "
+                "than they are; these are passed over",
+                highest_known,
+                self._store.metadata.next_producer_id,
+            )
+            self.reserve_in_time()
 
     async def ensure(self) -> None:
         """Wait until an id is there to be taken in this very step, or none is to be expected (`may_come`): then the next one is
@@ -73,6 +91,6 @@ class ProducerIdBlocks:
 
     async def _ask_for_block(self) -> None:
         async with self._store.changing() as metadata:
-            first, count = metadata.next_producer_id, BLOCK_SIZE
+            first, count = max(metadata.next_producer_id, self._first_unknown), BLOCK_SIZE
             await self._store.append([ProducerIdsRecord(next_producer_id=first + count)])
             self.ids.give_block(first, count)

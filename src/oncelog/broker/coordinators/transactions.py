@@ -90,6 +90,12 @@ class Transactions(CoordinatorTable[TransactionCoordinator]):
 
     # coordinators
 
+    @property
+    def highest_producer_id(self) -> int:
+        """Of those that loaded coordinators know; -1 where there is none."""
+        ids = (each.machine.table.highest_producer_id for each in self.loaded())
+        return max(ids, default=-1)
+
     async def admit(self, transactional_id: str) -> None:
         """Refuse an id that nobody knows yet where there are too many. Raises CoordinatorFailed."""
         coordinator = await self.coordinator_of(transactional_id)

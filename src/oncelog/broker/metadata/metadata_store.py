@@ -125,6 +125,7 @@ class MetadataStore:
         self.on_change: OnChange | None = None
         self.when_applied: Callable[[], None] = _nobody  # hears that `applied_offset` has grown
         self.applied_offset = 0
+        self.is_older = False  # than what the checkpoint of recovery points knows of it
         self.offline = OfflineElsewhere()  # where others follow this
         self._files = files
         self._data_directory = data_directory
@@ -146,6 +147,12 @@ class MetadataStore:
         """
         try:
             self._open(is_clean=is_clean, owners=owners, noted_end_offset=noted_end_offset)
+            self.is_older = self.applied_offset < noted_end_offset
+            if self.is_older:
+                _log.warning(
+                    "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
+                    *(self.applied_offset, noted_end_offset),
+                )
         except DamagedLog as error:
             files = self._files.files
             told = not_of_its_name(files, self._directory) if files.exists(self._directory) else ""
@@ -204,11 +211,6 @@ class MetadataStore:
             )
         if torn:
             self._refuse_orphans(torn, whole, owners)
-        if end_offset < synced_end:
-            _log.warning(
-                "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
-                *(end_offset, synced_end),
-            )
 
     @staticmethod
     def _refuse_orphans(torn: str, whole: Sequence[bytes], owners: Callable[[], Mapping[str, bytes]]) -> None:

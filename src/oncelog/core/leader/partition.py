@@ -351,6 +351,11 @@ class Partition:
         """How many transactions no marker has ended."""
         return len(self._open)
 
+    @property
+    def highest_producer_id(self) -> int:
+        """Of those that it remembers; -1 where there is none."""
+        return max(self._producers, default=-1)
+
     def describe_producers(self) -> list[ActiveProducer]:
         """Every producer that is remembered, also those without an open transaction (KIP-664)."""
         return [

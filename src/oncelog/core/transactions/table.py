@@ -49,6 +49,11 @@ class TransactionTable:
         """KIP-915: tagged fields are written from `transaction.version` 1 on."""
         return 1 if self.transaction_version() >= 1 else 0
 
+    @property
+    def highest_producer_id(self) -> int:
+        """Of those that it knows; -1 where there is none."""
+        return max((each.producer_id for each in self.transactions.values()), default=-1)
+
     def get(self, transactional_id: str) -> TransactionRecord | None:
         """The committed state of an id."""
         return self.transactions.get(transactional_id)
