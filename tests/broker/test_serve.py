@@ -229,7 +229,8 @@ STOP_WHEN_TOLD = """
 import asyncio, sys
 from oncelog.broker.broker import Broker
 from oncelog.cli.commands.serve import serve_main
-from oncelog.cli.entry_points import end, end_at_once, hear
+from oncelog.cli.plain_serve import end
+from oncelog.cli.signals import end_at_once, hear
 
 whole_stop = Broker.stop
 

@@ -243,7 +243,7 @@ def test_what_is_left_of_a_damaged_log_can_be_sent_to_another_topic(data: pathli
         refused = cli("produce", "saved", "--json", stdin=lines[0], status=1)
     assert [row["value"] for row in sent] == ["plain", "aborted", "open-0"]
     assert sent[0]["headers"] == [["h", "1"]]
-    assert "only records can be sent, and this is of kind batch" in refused.stderr
+    assert 'only records can be sent, and this is of kind "batch"' in refused.stderr
 
 
 def test_zeros_behind_the_end_are_named_as_such(data: pathlib.Path) -> None:

@@ -53,7 +53,7 @@ class ProducerIdBlocks:
         if self._first_unknown > self._store.metadata.next_producer_id:
             _log.warning(
                 "producer ids up to %d are known to logs, and the metadata says that none from %d on was handed out: it is older "
-                "than they are; these are passed over",
+                "than they are, or a client made one up; these are passed over",
                 highest_known,
                 self._store.metadata.next_producer_id,
             )
