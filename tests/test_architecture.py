@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import pathlib
+import re
 from collections.abc import Iterator
 
 import conftest
@@ -436,3 +437,13 @@ def test_the_files_that_the_suites_order_names_exist_and_stand_once():
     named = [*conftest.LONG, *conftest.LONGEST]
     assert sorted(set(named)) == sorted(named)
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_no_test_changes_the_time_of_the_whole_process() -> None:
+    """Brokers of other tests run in threads beside it: an event loop that asked a patched `time.monotonic` ended."""
+    patched = re.compile(r"setattr\((?:\w+\.)*time, \"(?:monotonic|time|time_ns|monotonic_ns)\"")
+    folders = (ROOT / "tests", ROOT / "evidence")
+    found = [str(path) for folder in folders for path in folder.rglob("*.py") if patched.search(path.read_text())]
+    example = 'time, "monotonic", lambda: 0)'
+    assert patched.search(f"setattr(module.{example}")
+    assert found == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +21,8 @@ def test_tasks_without_rows_open_no_transaction() -> None:
 
 def test_a_step_that_comes_twice_adds_up(monkeypatch: pytest.MonkeyPatch) -> None:
     times = iter([1.0, 1.25, 2.0, 2.5])
-    monkeypatch.setattr(batch_numbers.time, "monotonic", lambda: next(times))
+    # (not of the module `time` itself: other threads of this process, and their event loops, ask it)
+    monkeypatch.setattr(batch_numbers, "time", SimpleNamespace(monotonic=lambda: next(times)))
     numbers = BatchNumbers()
     for _ in range(2):
         with numbers.step("decide"):
