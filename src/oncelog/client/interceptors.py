@@ -80,11 +80,11 @@ def as_handed_out(interceptors: tuple[ConsumerInterceptor, ...], records: list[C
     return records
 
 
-def close_all(interceptors: Sequence[ProducerInterceptor | ConsumerInterceptor]) -> None:
-    """Each is closed, also where one before it raises; that goes to the caller of `stop`."""
-    with contextlib.ExitStack() as calls:
-        for each in reversed(interceptors):
-            calls.callback(each.close)
+def call_each(calls: Sequence[Callable[[], object]]) -> None:
+    """In order, also where one before raises: that comes out when all were called."""
+    with contextlib.ExitStack() as stack:
+        for each in reversed(calls):
+            stack.callback(each)
 
 
 def _wrong(method: Callable[..., Any], given: Any, must_give: str) -> InvalidArgument:

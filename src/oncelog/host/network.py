@@ -24,10 +24,8 @@ from oncelog.lazy_dataclass import dataclass
 
 ProtocolFactory = Callable[[], asyncio.BaseProtocol]
 LOCAL = "unix:"
-_OF_ASYNCIO, _SEVERAL = (
-    "Connect call failed (",
-    "Multiple exceptions: ",
-)  # what it says where a name has several addresses
+_OF_ASYNCIO = "Connect call failed ("
+_SEVERAL = "Multiple exceptions: "  # what it says where a name has several addresses
 _TRIED = re.compile(r"\[Errno (\d+)\] Connect call failed \('([^']*)'[^)]*\)")
 
 

@@ -133,6 +133,7 @@ class DatabaseDecisionStore:
                 found = connection.execute(wanted).scalars().one()
         return str(found)
 
+    @_told_where_it_is_away()
     def _make_lockable(self, query_id: str) -> None:
         """One row per query, so that deciding and vetoing wait for one another: each reads what the other writes, and two
         that overlap could both go through."""
@@ -201,8 +202,7 @@ class DatabaseDecisionStore:
         """
         # An error of the business rows is their own, as it is.
         told = _told_where_it_is_away() if business is None else contextlib.nullcontext()
-        with _told_where_it_is_away():
-            self._make_lockable(decision.query_id)
+        self._make_lockable(decision.query_id)
         try:
             with told, self.engine.begin() as connection:
                 self._lock(connection, decision.query_id)

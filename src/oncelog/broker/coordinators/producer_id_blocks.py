@@ -47,14 +47,12 @@ class ProducerIdBlocks:
         """Hand out no id that a log or a coordinator here knows: what its new owner wrote would be taken for what was written
         before, acknowledged and lost. They know none that was not handed out, unless the metadata is older than they are (its
         last change was damaged, or an old copy was put back)."""
-        if highest_known >= NEVER_HANDED_OUT:
-            highest_known = NEVER_HANDED_OUT - 1
-        self._first_unknown = max(self._first_unknown, highest_known + 1)
+        self._first_unknown = min(highest_known + 1, NEVER_HANDED_OUT)
         if self._first_unknown > self._store.metadata.next_producer_id:
             _log.warning(
                 "producer ids up to %d are known to logs, and the metadata says that none from %d on was handed out: it is older "
                 "than they are, or a client made one up; these are passed over",
-                highest_known,
+                self._first_unknown - 1,
                 self._store.metadata.next_producer_id,
             )
             self.reserve_in_time()

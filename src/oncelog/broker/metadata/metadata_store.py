@@ -147,12 +147,6 @@ class MetadataStore:
         """
         try:
             self._open(is_clean=is_clean, owners=owners, noted_end_offset=noted_end_offset)
-            self.is_older = self.applied_offset < noted_end_offset
-            if self.is_older:
-                _log.warning(
-                    "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
-                    *(self.applied_offset, noted_end_offset),
-                )
         except DamagedLog as error:
             files = self._files.files
             told = not_of_its_name(files, self._directory) if files.exists(self._directory) else ""
@@ -180,6 +174,12 @@ class MetadataStore:
                 assert record.value is not None, "cluster metadata has no tombstones"
                 self.metadata.apply(record_from_value(record.value))
         self.applied_offset = report.log.log_end_offset
+        self.is_older = self.applied_offset < noted_end_offset
+        if self.is_older:
+            _log.warning(
+                "cluster metadata: it ends at offset %d, but was synced up to %d: what was changed in between is lost",
+                *(self.applied_offset, noted_end_offset),
+            )
 
     def _has_nothing(self) -> bool:
         # The first start writes here before any checkpoint.

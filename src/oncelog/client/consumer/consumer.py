@@ -34,7 +34,7 @@ from oncelog.client.consumer.seeking import Seeking
 from oncelog.client.consumer.supply import no_rows
 from oncelog.client.consumer.waking import Waking
 from oncelog.client.ending import Ending, behind
-from oncelog.client.interceptors import ConsumerInterceptor, as_handed_out, close_all, interceptors_of
+from oncelog.client.interceptors import ConsumerInterceptor, as_handed_out, call_each, interceptors_of
 from oncelog.client.metrics import ConsumerMetrics, partition_metrics, start_reports
 from oncelog.client.option_types import ConsumerOptions
 from oncelog.client.records import ConsumerRecord
@@ -172,7 +172,7 @@ class Consumer(HasInstanceId, GroupPart, Waking, Iteration, PositionLookup, Seek
             for position in self._positions.by_partition.values():
                 if position.order is not None:
                     position.order.close()
-            close_all(self._interceptors)
+            call_each([each.close for each in self._interceptors])
 
     async def _say_goodbye(self, timeout_s: float) -> None:
         if self._is_started and self._config.group_id is not None:

@@ -18,7 +18,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.instance_id import HasInstanceId
 from oncelog.client.config import ProducerConfig, snake_case
 from oncelog.client.delivery import Delivery
-from oncelog.client.interceptors import ProducerInterceptor, close_all, interceptors_of
+from oncelog.client.interceptors import ProducerInterceptor, call_each, interceptors_of
 from oncelog.client.metrics import ProducerMetrics, start_reports
 from oncelog.client.option_types import ProducerOptions
 from oncelog.client.producer.appending import Appender, SendsNow
@@ -215,7 +215,7 @@ class Producer(SendsNow, HasInstanceId):
         try:
             self._tracing.end()
             await self._cluster.close()
-            close_all(self._interceptors)
+            call_each([each.close for each in self._interceptors])
         finally:
             self._stopped.set()
 

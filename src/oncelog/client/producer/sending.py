@@ -5,8 +5,8 @@ a full buffer, wrong arguments, rows of Arrow. `appending.py` is the short one.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from oncelog.client import arguments
@@ -15,7 +15,7 @@ from oncelog.client.cluster.cluster import Cluster
 from oncelog.client.cluster.view import TopicView
 from oncelog.client.config import ProducerConfig
 from oncelog.client.delivery import Delivery
-from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, as_sent
+from oncelog.client.interceptors import ProducerInterceptor, ProducerRecord, as_sent, call_each
 from oncelog.client.producer.appending import Appender
 from oncelog.client.producer.arguments import (
     as_bytes,
@@ -239,9 +239,7 @@ class Sending:
         return await self.topic(topic, timeout_ms=deadline.left_ms)
 
     def _acknowledged(self, delivery: Delivery) -> None:
-        with contextlib.ExitStack() as calls:  # each is told, also where one before it raises
-            for interceptor in reversed(self._interceptors):
-                calls.callback(interceptor.on_acknowledgement, *delivery.seen())
+        call_each([partial(each.on_acknowledgement, *delivery.seen()) for each in self._interceptors])
 
     def _choose_partition(self, view: TopicView, key: bytes | None, partition: int | None, size_bytes: int) -> int:
         if partition is not None:
